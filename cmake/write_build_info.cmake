@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: MIT
+# Script of the target mkernel_build_info; see version.cmake.
+execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12
+  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
+if(failed)
+  set(commit "unknown")
+endif()
+file(CONFIGURE OUTPUT ${OUT} @ONLY CONTENT
+"// Made by cmake/write_build_info.cmake.
+#pragma once
+#define MKERNEL_VERSION \"@VERSION@\"
+#define MKERNEL_COMMIT \"@commit@\"
+")

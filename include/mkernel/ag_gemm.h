@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// mkernel/ag_gemm.h — AllGather+GEMM: every rank multiplies the rows of all ranks with its own B.
+//
+//   rank r:  C_r [M,N] = concat(A_0 … A_{W-1}) [M,K] · B_r [K,N]        A_r is [M/W,K]
+//
+// M is a multiple of the world size.  On a CPU any N, K ≥ 1 and bf16, fp16 or fp32; on a GPU N and K
+// are multiples of 8, pointers are 16-byte aligned, bf16 or fp16.  Accumulation is fp32.
+#pragma once
+
+#include <span>
+
+#include "mkernel/options.h"
+#include "mkernel/types.h"
+#include "mkernel/world.h"
+
+namespace mk {
+
+struct AgGemmArgs {
+  Tensor a;                 // [M/W, K], this rank's rows
+  Tensor b;                 // [K, N]
+  Tensor c;                 // [M, N], written
+  Stream stream = nullptr;  // null: the World's own stream of the rank
+};
+
+struct AgGemmOptions {
+  Split split;  // all zero: chosen for the shape
+};
+
+// Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.
+// Returns at once.  The first call for a shape allocates its workspace and must come before a graph
+// capture; later calls only launch.
+void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions& options = {});
+
+// Bytes of symmetric memory a rank needs for this shape: the gathered rows and the signals.
+int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype);
+
+}  // namespace mk

@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT
+// mkernel/mkernel.h — everything a user needs.
+#pragma once
+
+#include "mkernel/ag_gemm.h"
+#include "mkernel/error.h"
+#include "mkernel/options.h"
+#include "mkernel/types.h"
+#include "mkernel/world.h"

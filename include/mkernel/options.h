@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// mkernel/options.h — every setting of a World, with its meaning and default.
+#pragma once
+
+#include <cstdint>
+
+namespace mk {
+
+// How many workers of a rank play each role.  A worker is a thread on a CPU and a block on a GPU.
+// All zero means: the operator chooses for the shape.
+struct Split {
+  int compute = 0;  // tile maths
+  int intra = 0;    // copies own data to the peers of the node
+  int send = 0;     // hands own data to the network
+  int forward = 0;  // spreads what the network brought to the peers of the node
+
+  int total() const { return compute + intra + send + forward; }
+};
+
+struct Options {
+  // Longest time any single wait may take before the launch fails, in milliseconds.
+  int64_t timeout_ms = 30'000;
+
+  // Commands the ring between a rank's workers and its proxy holds; a power of two.
+  int ring_capacity = 256;
+
+  // Record an event per tile and copy (CPU worlds), to be read with runtime/trace.h.
+  bool trace = false;
+
+  // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds) and
+  // MKERNEL_RING_CAPACITY.  A value that is no number is an Error that names the variable.
+  static Options from_env(Options base);
+  static Options from_env();
+};
+
+}  // namespace mk

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// mkernel/types.h — the small types every call speaks: element types, devices, tensor views, streams.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mk {
+
+enum class DType { kBf16, kFp16, kFp32 };
+
+// Where the ranks of a World run.  kAuto takes a Hopper GPU if there is one, else CPU threads.
+enum class DeviceKind { kAuto, kCpu, kCuda };
+
+constexpr int64_t size_of(DType dtype) { return dtype == DType::kFp32 ? 4 : 2; }
+constexpr const char* name_of(DType dtype) {
+  return dtype == DType::kBf16 ? "bf16" : dtype == DType::kFp16 ? "fp16" : "fp32";
+}
+constexpr const char* name_of(DeviceKind kind) {
+  return kind == DeviceKind::kCpu ? "cpu" : kind == DeviceKind::kCuda ? "cuda" : "auto";
+}
+
+// A row-major matrix somebody else owns; rows follow each other without gaps.  The memory must stay
+// valid until the launch that uses it has finished.
+struct Tensor {
+  void* data = nullptr;
+  DType dtype = DType::kBf16;
+  int64_t rows = 0;
+  int64_t cols = 0;
+};
+
+// A cudaStream_t on a GPU (it converts by itself), null for the World's own stream of that rank.
+// CPU worlds take null only: each rank has one queue.
+using Stream = void*;
+
+}  // namespace mk

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// mkernel/world.h — a group of ranks that run operators together.
+//
+// A World is nodes × ranks_per_node ranks.  World::local puts all of them into this process: as groups
+// of threads on a CPU, or sharing one GPU with an equal share of its SMs each, with a loopback fabric
+// between the "nodes".  Launches are asynchronous on both; synchronize() waits for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "mkernel/error.h"
+#include "mkernel/options.h"
+#include "mkernel/types.h"
+
+namespace mk {
+
+namespace runtime {
+class WorldState;
+}
+
+class World {
+ public:
+  // Throws Error(kInvalidArgument) if the device cannot hold that many ranks, Error(kUnavailable) if
+  // there is no such device in this build or machine.
+  static World local(int nodes, int ranks_per_node, DeviceKind device = DeviceKind::kAuto, const Options& options = {});
+
+  World(World&&) noexcept;
+  World& operator=(World&&) noexcept;
+  ~World();
+
+  int nodes() const;
+  int ranks_per_node() const;
+  int size() const;
+  DeviceKind device() const;  // kCpu or kCuda, never kAuto
+
+  // Waits until every launch so far has finished.  Throws the Error of the first fault, if any:
+  // kTimeout names rank, role, worker, tile, signal, what it held and what was wanted.
+  void synchronize();
+
+  // True once a fault was recorded.  Does not wait.  A failed World refuses further launches.
+  bool failed() const;
+
+  // The World's own stream of a rank: a cudaStream_t on a GPU, null on a CPU.
+  Stream rank_stream(int rank) const;
+
+  // fork makes every rank's own stream wait for what `stream` holds so far; join makes `stream` wait
+  // for every rank's own stream.  Between a fork and a join launches can be captured in a CUDA graph.
+  void fork(Stream stream);
+  void join(Stream stream);
+
+  // The library's own view, for operators.
+  runtime::WorldState& state() { return *state_; }
+  const runtime::WorldState& state() const { return *state_; }
+
+ private:
+  explicit World(std::unique_ptr<runtime::WorldState> state);
+  std::unique_ptr<runtime::WorldState> state_;
+};
+
+}  // namespace mk

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// core/command.h — what a worker hands to the network.
+//
+// Put is how a protocol says it; Command is the same in 64 bytes, as it lies in a ring slot.
+#pragma once
+
+#include <cstdint>
+
+#include "base/macros.h"
+#include "core/signal.h"
+#include "core/window.h"
+
+namespace mk {
+
+// Copy `bytes` from a window of this rank to a window of `signal.rank`, then add `amount` to the signal
+// there.  Zero bytes: only the signal.
+struct Put {
+  Place from;
+  Place to;
+  uint64_t bytes = 0;
+  Signal signal;
+  uint32_t amount = 1;
+};
+
+struct Command {
+  uint64_t from_offset = 0;
+  uint64_t to_offset = 0;
+  uint64_t bytes = 0;
+  uint32_t from_window = 0;  // the World's window numbers
+  uint32_t to_window = 0;
+  uint32_t signal_window = 0;
+  uint32_t signal_index = 0;
+  uint32_t amount = 0;
+  uint32_t to_rank = 0;
+  uint64_t reserved = 0;
+  uint64_t seal = 0;  // stored last; see ring.h
+};
+static_assert(sizeof(Command) == 64, "a command is one cache line");
+
+MK_HD inline Command to_command(const Put& put, const WindowTable& windows) {
+  Command command;
+  command.from_offset = put.from.offset;
+  command.to_offset = put.to.offset;
+  command.bytes = put.bytes;
+  command.from_window = windows.id[put.from.window];
+  command.to_window = windows.id[put.to.window];
+  command.signal_window = windows.id[kSignalWindow];
+  command.signal_index = put.signal.index;
+  command.amount = put.amount;
+  command.to_rank = static_cast<uint32_t>(put.signal.rank);
+  return command;
+}
+
+}  // namespace mk

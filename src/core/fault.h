@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// core/fault.h — what a worker leaves behind when it cannot go on.
+//
+// Each worker owns one record in host-visible memory, so no two writers meet.  `sealed` is stored last
+// with release; the host reads it with acquire.
+#pragma once
+
+#include <cstdint>
+
+#include "core/roles.h"
+
+namespace mk {
+
+enum class FaultKind : uint32_t {
+  kNone,
+  kSignal,     // a signal did not reach what was wanted in time
+  kRingFull,   // the proxy did not take a command in time
+  kUnsettled,  // puts did not complete in time
+  kStopped,    // somebody else failed while this worker waited for what the record names
+};
+
+struct FaultRecord {
+  FaultKind kind = FaultKind::kNone;
+  int rank = 0;
+  Role role = Role::kCompute;
+  int worker = 0;  // index in the role
+  uint32_t plan = 0;
+  uint32_t signal = 0;
+  int64_t tile = -1;  // the tile or chunk in hand, -1 for none
+  uint64_t seen = 0;
+  uint64_t wanted = 0;
+  uint64_t epoch = 0;
+  uint64_t sealed = 0;
+};
+
+}  // namespace mk

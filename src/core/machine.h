@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// core/machine.h — what a protocol may ask of the machine it runs on.
+//
+// A machine is one worker's hands: a thread on a CPU, a crew of threads in a CTA on a GPU, an entry in
+// an account.  Protocol code calls nothing else: no OS, no clock, no thread.
+//
+//   wait    until a signal of this rank is at least `wanted`, acquire.  Bounded: false means leave, and
+//           the fault is already recorded.  `subject` is the tile or chunk in hand, for that record.
+//   add     to a signal of a rank in this node, release: all earlier copies of this worker are visible
+//           to whoever sees it.
+//   copy    bytes between places of this node.  Done, for others, only after an add or a put.
+//   put     hands a command to the network.  Releases earlier copies like add.  Bounded like wait.
+//   settle  waits until every put of this worker has completed: its sources may be overwritten.
+//   note    leaves a trace event.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "core/command.h"
+#include "core/event.h"
+#include "core/roles.h"
+#include "core/signal.h"
+#include "core/window.h"
+#include "core/world_shape.h"
+
+namespace mk {
+
+template <class M>
+concept Machine = requires(M m, const M c, Signal signal, Place place, Put put, Event event, uint32_t index,
+                           uint64_t value, int64_t subject) {
+  { c.world() } -> std::convertible_to<WorldShape>;
+  { c.rank() } -> std::convertible_to<int>;
+  { c.epoch() } -> std::convertible_to<uint64_t>;
+  { m.wait(index, value, subject) } -> std::same_as<bool>;
+  { m.add(signal, value) } -> std::same_as<void>;
+  { m.copy(place, place, value) } -> std::same_as<void>;
+  { m.put(put, subject) } -> std::same_as<bool>;
+  { m.settle() } -> std::same_as<bool>;
+  { m.note(event) } -> std::same_as<void>;
+};
+
+}  // namespace mk

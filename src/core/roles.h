@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// core/roles.h — which role a worker plays.
+//
+// Workers are numbered 0 … total-1 inside their rank.  Communication roles take the lowest numbers:
+// a GPU starts blocks in order, and what others wait for should start first.
+#pragma once
+
+#include <cstdint>
+
+#include "base/macros.h"
+
+namespace mk {
+
+enum class Role : uint32_t { kIntra, kSend, kForward, kCompute, kProxy };
+
+MK_HD constexpr const char* name_of(Role role) {
+  switch (role) {
+    case Role::kIntra: return "intra";
+    case Role::kSend: return "send";
+    case Role::kForward: return "forward";
+    case Role::kCompute: return "compute";
+    case Role::kProxy: return "proxy";
+  }
+  return "?";
+}
+
+// A worker's place: its role, its index among the workers of that role, and how many those are.
+struct Post {
+  Role role = Role::kCompute;
+  int index = 0;
+  int count = 0;
+};
+
+struct RoleCounts {
+  int intra = 0;
+  int send = 0;
+  int forward = 0;
+  int compute = 0;
+
+  MK_HD constexpr int total() const { return intra + send + forward + compute; }
+
+  MK_HD constexpr Post post_of(int worker) const {
+    if (worker < intra) return {Role::kIntra, worker, intra};
+    worker -= intra;
+    if (worker < send) return {Role::kSend, worker, send};
+    worker -= send;
+    if (worker < forward) return {Role::kForward, worker, forward};
+    return {Role::kCompute, worker - forward, compute};
+  }
+};
+
+}  // namespace mk

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// core/schedule.h — orders of visit, as pure functions.
+//
+// A receiver takes sources in the order self, self+1, self+2, …; a sender serves destinations in the
+// order self-1, self-2, ….  So at every step all receivers read different sources, and whom a sender
+// serves first is who looks for it first.
+#pragma once
+
+#include <cstdint>
+
+#include "base/macros.h"
+#include "base/math.h"
+#include "core/world_shape.h"
+
+namespace mk {
+
+// The rank whose data `rank` consumes at `step` of world.size(): itself, the peers of its node, then
+// node after node, there the one on its own rail first, because that one arrives first.
+MK_HD constexpr int source_at(const WorldShape& world, int rank, int step) {
+  const int node = wrap(world.node_of(rank) + step / world.ranks, world.nodes);
+  const int local = wrap(world.local_of(rank) + step % world.ranks, world.ranks);
+  return world.rank_at(node, local);
+}
+
+// The peer in the node that `rank` serves at `step` of 1 … ranks-1.
+MK_HD constexpr int peer_at(const WorldShape& world, int rank, int step) {
+  return world.rank_at(world.node_of(rank), wrap(world.local_of(rank) - step, world.ranks));
+}
+
+// The rank on the same rail that `rank` serves at `step` of 1 … nodes-1.
+MK_HD constexpr int rail_peer_at(const WorldShape& world, int rank, int step) {
+  return world.rank_at(wrap(world.node_of(rank) - step, world.nodes), world.local_of(rank));
+}
+
+struct GridPos {
+  int row = 0;
+  int col = 0;
+};
+
+// Walks a rows × cols grid in bands of `band` rows, column after column inside a band.  Neighbours in
+// the walk share operands, so what one loads the next finds in the cache.
+MK_HD constexpr GridPos banded(int64_t step, int rows, int cols, int band) {
+  const int64_t per_band = static_cast<int64_t>(band) * cols;
+  const int first = static_cast<int>(step / per_band) * band;
+  const int height = min_of(band, rows - first);
+  const int rest = static_cast<int>(step % per_band);
+  return {first + rest % height, rest / height};
+}
+
+}  // namespace mk

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// ops/ag_gemm/ag_gemm.cc — the public call: check, plan, launch every rank.
+#include "mkernel/ag_gemm.h"
+
+#include <memory>
+
+#include "base/check.h"
+#include "ops/ag_gemm/ag_gemm_configs.h"
+#include "ops/ag_gemm/ag_gemm_problem.h"
+#include "ops/ag_gemm/ag_gemm_targets.h"
+
+namespace mk {
+namespace ag_gemm_op {
+namespace {
+
+runtime::PlanSpec make_spec(const Layout& layout) {
+  runtime::PlanSpec spec;
+  spec.window_bytes = {static_cast<uint64_t>(layout.world.size() > 1 ? layout.gathered_bytes() : 0)};
+  spec.num_signals = layout.num_signals();
+  spec.workers = layout.roles.total();
+  spec.layout = std::make_shared<const Layout>(layout);
+  spec.signal_name = [layout](uint32_t signal) { return signal_name(layout, signal); };
+  return spec;
+}
+
+Layout layout_for(const runtime::WorldState& world, const Problem& problem, const Split& split) {
+  const RoleCounts roles = choose_roles(problem, split, world.device().workers_per_rank());
+  const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
+  return make_layout(problem, on_gpu ? kSm90Tile : kCpuTile, roles);
+}
+
+}  // namespace
+
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
+  const Layout layout = layout_for(world, problem, split);
+  const std::string key = fmt::format("ag_gemm {}x{}x{} {} intra={} send={} forward={} compute={}", problem.m,
+                                      problem.n, problem.k, name_of(problem.dtype), layout.roles.intra,
+                                      layout.roles.send, layout.roles.forward, layout.roles.compute);
+  return world.plan(key, [&] { return make_spec(layout); });
+}
+
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
+  if (world.device().kind() == DeviceKind::kCuda) {
+    launch_sm90(world, plan, rank, args);
+  } else {
+    launch_cpu(world, plan, rank, args);
+  }
+}
+
+}  // namespace ag_gemm_op
+
+void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions& options) {
+  runtime::WorldState& state = world.state();
+  const ag_gemm_op::Problem problem = ag_gemm_op::problem_of(state.shape(), args);
+  ag_gemm_op::check_problem(problem, world.device());
+  ag_gemm_op::check_args(problem, args, world.device());
+  state.check_usable();
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options.split);
+  for (int rank = 0; rank < world.size(); ++rank) ag_gemm_op::launch_rank(state, plan, rank, args[rank]);
+}
+
+int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype) {
+  const ag_gemm_op::Problem problem{world.state().shape(), m, n, k, dtype};
+  ag_gemm_op::check_problem(problem, world.device());
+  return static_cast<int64_t>(
+      runtime::workspace_bytes(ag_gemm_op::make_spec(ag_gemm_op::layout_for(world.state(), problem, {}))));
+}
+
+}  // namespace mk

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// ops/ag_gemm/ag_gemm_configs.h — the tilings that exist.
+#pragma once
+
+#include "ops/ag_gemm/ag_gemm_problem.h"
+
+namespace mk::ag_gemm_op {
+
+// Small, so that tests with small shapes have many tiles and tails.
+constexpr TileShape kCpuTile{.m = 32, .n = 64, .band = 4};
+
+// Two consumer warpgroups of 64 × 256; see target/sm90/gemm_engine.cuh.
+constexpr TileShape kSm90Tile{.m = 128, .n = 256, .band = 16};
+
+}  // namespace mk::ag_gemm_op

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// ops/ag_gemm/ag_gemm_cpu.cc — AllGather+GEMM on threads: one thread waits, computes and writes in turn.
+#include "ops/ag_gemm/ag_gemm_protocol.h"
+#include "ops/ag_gemm/ag_gemm_targets.h"
+#include "runtime/host_device.h"
+#include "target/cpu/cpu_gemm.h"
+#include "target/cpu/cpu_machine.h"
+
+namespace mk::ag_gemm_op {
+namespace {
+
+template <class T>
+void compute(cpu::CpuMachine& m, const Layout& layout, const Post& post, const AgGemmArgs& args) {
+  for_each_tile(layout, m.rank(), post, [&](const Tile& tile) {
+    if (!wait_for_rows(m, layout, tile)) return false;
+    m.note({EventKind::kTileBegin, tile.number, tile.source});
+    const Range rows = layout.rows_of(tile.row_block);
+    const Range cols = layout.cols_of(tile.col_block);
+    const bool own = tile.source == m.rank();
+    const uint64_t at = layout.chunk_bytes(tile.row_block).first + (own ? 0 : tile.source * layout.shard_bytes());
+    const Place place{own ? kInputWindow : kGatheredWindow, m.rank(), at};
+    const T* a = reinterpret_cast<const T*>(m.view().windows.resolve(m.world(), place));
+    const T* b = static_cast<const T*>(args.b.data) + cols.first;
+    T* c = static_cast<T*>(args.c.data) + (tile.source * layout.shard_rows + rows.first) * layout.n + cols.first;
+    cpu::gemm_tile(a, b, c, rows.count, cols.count, layout.k, layout.n, layout.n);
+    m.note({EventKind::kTileEnd, tile.number, tile.source});
+    return true;
+  });
+}
+
+void run_worker(cpu::CpuMachine& m, const Layout& layout, const Post& post, const AgGemmArgs& args) {
+  if (post.role != Role::kCompute) return communicate(m, layout, post);
+  switch (args.a.dtype) {
+    case DType::kBf16: return compute<Bf16>(m, layout, post, args);
+    case DType::kFp16: return compute<Fp16>(m, layout, post, args);
+    case DType::kFp32: return compute<float>(m, layout, post, args);
+  }
+}
+
+}  // namespace
+
+void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
+  RankView view = plan.view(rank);
+  view.windows.input = static_cast<const std::byte*>(args.a.data);
+  const Layout& layout = plan.layout<Layout>();
+  runtime::Trace* trace = world.trace();
+  auto& device = static_cast<runtime::HostDevice&>(world.device());
+  device.team(rank).submit(view.workers, [view, &layout, args, trace](int worker) {
+    const Post post = layout.roles.post_of(worker);
+    cpu::CpuMachine machine(view, post, worker, trace != nullptr);
+    run_worker(machine, layout, post, args);
+    if (trace != nullptr) trace->append(machine.events());
+  });
+}
+
+}  // namespace mk::ag_gemm_op

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT
+// ops/ag_gemm/ag_gemm_problem.h — what is to be computed, how it is cut, and what is refused.
+//
+// Layout is plain data and pure functions: protocol, kernels, ledger and tests all read it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/macros.h"
+#include "core/roles.h"
+#include "core/tile.h"
+#include "core/world_shape.h"
+#include "mkernel/ag_gemm.h"
+
+namespace mk::ag_gemm_op {
+
+struct Problem {
+  WorldShape world;
+  int64_t m = 0;  // rows of all ranks together
+  int64_t n = 0;
+  int64_t k = 0;
+  DType dtype = DType::kBf16;
+};
+
+// The operator's windows, after the two every plan has.
+constexpr uint32_t kGatheredWindow = 2;  // [M, K]: shard after shard, this rank's own one for the network
+
+struct Layout {
+  WorldShape world;
+  int64_t shard_rows = 0;  // M / W
+  int64_t n = 0;
+  int64_t k = 0;
+  int64_t element_bytes = 0;
+  int tile_m = 0;
+  int tile_n = 0;
+  int row_blocks = 0;  // per shard; also chunks per shard
+  int col_blocks = 0;
+  int band = 1;  // row blocks that share columns in the order of visit
+  RoleCounts roles;
+
+  MK_HD constexpr int64_t num_tiles() const { return static_cast<int64_t>(world.size()) * row_blocks * col_blocks; }
+  MK_HD constexpr Range rows_of(int row_block) const { return block_range(shard_rows, tile_m, row_block); }
+  MK_HD constexpr Range cols_of(int col_block) const { return block_range(n, tile_n, col_block); }
+
+  // Bytes of a chunk inside its shard.
+  MK_HD constexpr Range chunk_bytes(int chunk) const {
+    const Range rows = rows_of(chunk);
+    return {rows.first * k * element_bytes, rows.count * k * element_bytes};
+  }
+  MK_HD constexpr int64_t shard_bytes() const { return shard_rows * k * element_bytes; }
+  MK_HD constexpr int64_t gathered_bytes() const { return shard_bytes() * world.size(); }
+  MK_HD constexpr int64_t chunk_number(int source, int chunk) const {
+    return static_cast<int64_t>(source) * row_blocks + chunk;
+  }
+
+  // Signals.  ready: `peer` has started this launch, its gathered window may be written.
+  // arrived: a chunk lies in this rank's gathered window.
+  MK_HD constexpr uint32_t ready(int peer) const { return static_cast<uint32_t>(peer); }
+  MK_HD constexpr uint32_t arrived(int source, int chunk) const {
+    return static_cast<uint32_t>(world.size() + chunk_number(source, chunk));
+  }
+  MK_HD constexpr uint32_t num_signals() const { return arrived(world.size(), 0); }
+};
+
+struct TileShape {
+  int m = 0;
+  int n = 0;
+  int band = 1;
+};
+
+// Throws Error(kInvalidArgument) naming the argument.
+void check_problem(const Problem& problem, DeviceKind device);
+void check_args(const Problem& problem, std::span<const AgGemmArgs> args, DeviceKind device);
+Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args);
+
+// The split for `workers` workers per rank if the caller left it open; else the caller's, checked.
+RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers);
+
+Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+
+std::string signal_name(const Layout& layout, uint32_t signal);
+
+}  // namespace mk::ag_gemm_op

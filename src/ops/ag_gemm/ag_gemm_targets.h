@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// ops/ag_gemm/ag_gemm_targets.h — one launch function and one tiling per target.
+#pragma once
+
+#include "ops/ag_gemm/ag_gemm_problem.h"
+#include "runtime/plan.h"
+#include "runtime/world_state.h"
+
+namespace mk::ag_gemm_op {
+
+// Queues the launch of one rank.
+void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
+void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
+
+// Plans and launches some of the ranks: what ag_gemm does for all.
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split);
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
+
+}  // namespace mk::ag_gemm_op

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// runtime/device.h — what a World needs of the machine its ranks run on: memory, queues, a loopback.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mkernel/types.h"
+#include "transport/fabric.h"
+#include "transport/window_registry.h"
+
+namespace mk::runtime {
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  virtual DeviceKind kind() const = 0;
+  virtual std::string name() const = 0;
+  virtual int workers_per_rank() const = 0;
+
+  // Zeroed.  `allocate` is for workers; `allocate_shared` is seen by workers and host alike.
+  virtual void* allocate(size_t bytes) = 0;
+  virtual void free(void* memory) noexcept = 0;
+  virtual void* allocate_shared(size_t bytes) = 0;
+  virtual void free_shared(void* memory) noexcept = 0;
+  virtual void upload(void* to, const void* from, size_t bytes) = 0;
+  virtual void download(void* to, const void* from, size_t bytes) = 0;
+
+  virtual std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) = 0;
+
+  // Launches of a rank run in the order they were queued; synchronize waits for those of all ranks.
+  virtual Stream stream(int rank) = 0;
+  virtual void fork(Stream stream) = 0;
+  virtual void join(Stream stream) = 0;
+  virtual void synchronize() = 0;
+
+  // Time between two points in a rank's queue; read after synchronize, in the order they were queued.
+  virtual void span_begin(int rank) = 0;
+  virtual void span_end(int rank) = 0;
+  virtual std::vector<double> take_spans_us(int rank) = 0;
+};
+
+// Memory of a Device, freed with the object.
+class Buffer {
+ public:
+  enum class Kind { kWorkers, kShared };
+
+  Buffer() = default;
+  Buffer(Device& device, size_t bytes, Kind kind = Kind::kWorkers)
+      : device_(&device),
+        kind_(kind),
+        bytes_(bytes),
+        data_(kind == Kind::kShared ? device.allocate_shared(bytes) : device.allocate(bytes)) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer() {
+    if (data_ == nullptr) return;
+    if (kind_ == Kind::kShared) {
+      device_->free_shared(data_);
+    } else {
+      device_->free(data_);
+    }
+  }
+
+  template <class T = std::byte>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(kind_, other.kind_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(data_, other.data_);
+  }
+  Device* device_ = nullptr;
+  Kind kind_ = Kind::kWorkers;
+  size_t bytes_ = 0;
+  void* data_ = nullptr;
+};
+
+// Throws Error(kUnavailable) with the reason and the remedy if there is none.
+std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes);
+
+// Empty if a World can run on a GPU here, else why not.
+std::string why_no_cuda();
+
+// Name and SM count of the GPU; empty if none.
+std::string describe_cuda();
+
+// "built with CUDA 13.0 for sm_90a", or that it was not.
+std::string describe_cuda_build();
+
+}  // namespace mk::runtime

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// runtime/fault_report.cc — see fault_report.h.
+#include "runtime/fault_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace mk::runtime {
+namespace {
+
+std::string what_was_awaited(const FaultRecord& record, const SignalNamer& signal_name) {
+  switch (record.kind) {
+    case FaultKind::kRingFull: return "room in the command ring";
+    case FaultKind::kUnsettled: return "its puts to complete";
+    default: return signal_name(record);
+  }
+}
+
+}  // namespace
+
+std::string describe_fault(const FaultRecord& record, int64_t timeout_ms, const SignalNamer& signal_name) {
+  const std::string subject = record.tile < 0                 ? ""
+                              : record.role == Role::kCompute ? fmt::format(", tile {}", record.tile)
+                                                              : fmt::format(", chunk {}", record.tile);
+  const std::string how =
+      record.kind == FaultKind::kStopped ? "was stopped while it waited" : fmt::format("waited {} ms", timeout_ms);
+  return fmt::format("rank {} {} {} {} for {} to reach {} (it holds {}), launch {}{}", record.rank,
+                     name_of(record.role), record.worker, how, what_was_awaited(record, signal_name), record.wanted,
+                     record.seen, record.epoch, subject);
+}
+
+std::string describe_faults(const std::vector<FaultRecord>& records, int64_t timeout_ms,
+                            const SignalNamer& signal_name) {
+  // Who was stopped suffered; who timed out saw the cause.  Communication roles stand nearer to it.
+  const auto worst = std::min_element(records.begin(), records.end(), [](const auto& a, const auto& b) {
+    const auto order = [](const FaultRecord& r) {
+      return (r.kind == FaultKind::kStopped ? 2 : 0) + (r.role == Role::kCompute ? 1 : 0);
+    };
+    return order(a) < order(b);
+  });
+  std::set<int> ranks;
+  for (const FaultRecord& record : records) ranks.insert(record.rank);
+  std::string text = describe_fault(*worst, timeout_ms, signal_name);
+  if (records.size() > 1) {
+    text += fmt::format("; {} workers gave up, on ranks {}", records.size(), fmt::join(ranks, ", "));
+  }
+  return text;
+}
+
+}  // namespace mk::runtime

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// runtime/host_device.h — ranks as teams of threads in this process.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <vector>
+
+#include "runtime/device.h"
+#include "runtime/team.h"
+
+namespace mk::runtime {
+
+class HostDevice : public Device {
+ public:
+  explicit HostDevice(int num_ranks);
+
+  Team& team(int rank) { return ranks_[rank].team; }
+
+  DeviceKind kind() const override { return DeviceKind::kCpu; }
+  std::string name() const override;
+  int workers_per_rank() const override { return workers_; }
+  void* allocate(size_t bytes) override;
+  void free(void* memory) noexcept override;
+  void* allocate_shared(size_t bytes) override { return allocate(bytes); }
+  void free_shared(void* memory) noexcept override { free(memory); }
+  void upload(void* to, const void* from, size_t bytes) override;
+  void download(void* to, const void* from, size_t bytes) override { upload(to, from, bytes); }
+  std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
+  Stream stream(int) override { return nullptr; }
+  void fork(Stream) override {}
+  void join(Stream) override {}
+  void synchronize() override;
+  void span_begin(int rank) override { mark(rank); }
+  void span_end(int rank) override { mark(rank); }
+  std::vector<double> take_spans_us(int rank) override;
+
+ private:
+  struct Rank {
+    std::vector<std::chrono::steady_clock::time_point> marks;  // written by the team, read when drained
+    Team team;                                                 // last: its threads end before marks do
+  };
+
+  void mark(int rank);
+
+  int workers_;
+  std::deque<Rank> ranks_;
+};
+
+}  // namespace mk::runtime

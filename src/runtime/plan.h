@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// runtime/plan.h — what one shape of one operator keeps in a World: windows, signals, epoch, faults.
+//
+// Every plan has its own signals and its own epoch, so launches of different shapes may follow each
+// other in any order that is the same on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/rank_view.h"
+#include "runtime/device.h"
+
+namespace mk::runtime {
+
+struct PlanSpec {
+  std::vector<uint64_t> window_bytes;  // slots from kFirstOperatorWindow on
+  uint32_t num_signals = 0;
+  int workers = 0;  // per rank
+  std::function<std::string(uint32_t)> signal_name;
+  std::shared_ptr<const void> layout;  // the operator's own
+};
+
+// Symmetric memory a rank needs for a spec.
+uint64_t workspace_bytes(const PlanSpec& spec);
+
+class Plan {
+ public:
+  Plan(uint32_t id, PlanSpec spec, const WorldShape& world, Device& device, WindowRegistry& windows,
+       const std::vector<RingView>& rings, uint64_t* stop, uint64_t timeout_ns);
+
+  const RankView& view(int rank) const { return views_[rank]; }
+  const PlanSpec& spec() const { return spec_; }
+  template <class Layout>
+  const Layout& layout() const {
+    return *static_cast<const Layout*>(spec_.layout.get());
+  }
+
+  // Sealed records of all workers of all ranks.
+  std::vector<FaultRecord> faults() const;
+
+  // Copied to node peers by `rank` over all launches so far.  Call when no launch is running.
+  uint64_t nvlink_bytes(int rank) const;
+
+ private:
+  struct Counters {  // near the workers
+    uint64_t exits = 0;
+    uint64_t nvlink_bytes = 0;
+  };
+
+  PlanSpec spec_;
+  Device& device_;
+  std::vector<Buffer> buffers_;
+  std::vector<RankView> views_;
+};
+
+}  // namespace mk::runtime

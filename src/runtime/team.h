@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+// runtime/team.h — the threads of one rank: a queue of launches, run one after the other.
+//
+// A launch starts only when every worker of the one before has returned, as kernels on a stream do.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace mk::runtime {
+
+class Team {
+ public:
+  using Job = std::function<void(int worker)>;
+
+  Team() = default;
+  Team(const Team&) = delete;
+  ~Team();
+
+  // Queues job(0) … job(workers-1), each on its own thread.
+  void submit(int workers, Job job);
+
+  // Waits until everything submitted has returned.
+  void drain();
+
+ private:
+  struct Launch {
+    int workers;
+    int unfinished;
+    Job job;
+  };
+
+  void work(int worker, uint64_t next);
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Launch> queue_;  // front is running
+  uint64_t submitted_ = 0;
+  uint64_t finished_ = 0;
+  bool quit_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace mk::runtime

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// runtime/world_state.cc — builds a World and tears it down.
+#include "runtime/world_state.h"
+
+#include <bit>
+#include <utility>
+
+#include "base/atomics.h"
+#include "base/check.h"
+#include "runtime/fault_report.h"
+#include "runtime/host_device.h"
+
+namespace mk::runtime {
+
+WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Device> device, const Options& options,
+                       const FabricHook& hook)
+    : shape_(shape), options_(options), device_(std::move(device)) {
+  stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
+  rings_.resize(shape.size());
+  if (shape.nodes == 1) return;
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    rings_[rank] = make_ring();
+    std::unique_ptr<Fabric> fabric = device_->make_loopback(windows_, rank);
+    if (hook) fabric = hook(std::move(fabric), rank);
+    proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_));
+  }
+}
+
+WorldState::~WorldState() {
+  try {
+    device_->synchronize();  // bounded: every wait of a worker is
+  } catch (const Error&) {
+    // A device that failed has no running launches left to wait for.
+  }
+  proxies_.clear();
+}
+
+RingView WorldState::make_ring() {
+  RingView ring;
+  ring.capacity = static_cast<uint32_t>(options_.ring_capacity);
+  ring.slots = buffers_.emplace_back(*device_, ring.capacity * sizeof(Command), Buffer::Kind::kShared).as<Command>();
+  ring.claimed = buffers_.emplace_back(*device_, sizeof(uint64_t)).as<uint64_t>();
+  ring.consumed = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
+  ring.completed = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
+  return ring;
+}
+
+Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& make_spec) {
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return *found->second;
+  const uint32_t id = static_cast<uint32_t>(plans_by_id_.size());
+  const uint64_t timeout_ns = static_cast<uint64_t>(options_.timeout_ms) * 1'000'000;
+  auto plan = std::make_unique<Plan>(id, make_spec(), shape_, *device_, windows_, rings_, stop_, timeout_ns);
+  plans_by_id_.push_back(plan.get());
+  return *(plans_[key] = std::move(plan));
+}
+
+bool WorldState::failed() const { return HostAtomics::load_acquire(stop_) != 0; }
+
+std::vector<FaultRecord> WorldState::faults() const {
+  std::vector<FaultRecord> all;
+  for (const Plan* plan : plans_by_id_) {
+    const std::vector<FaultRecord> of_plan = plan->faults();
+    all.insert(all.end(), of_plan.begin(), of_plan.end());
+  }
+  return all;
+}
+
+void WorldState::check_faults() const {
+  for (size_t rank = 0; rank < proxies_.size(); ++rank) {
+    const std::string failure = proxies_[rank]->failure();
+    if (!failure.empty())
+      throw Error(ErrorCode::kFabric, fmt::format("the fabric of rank {} failed: {}", rank, failure));
+  }
+  const std::vector<FaultRecord> records = faults();
+  if (records.empty()) return;
+  throw Error(ErrorCode::kTimeout, describe_faults(records, options_.timeout_ms, [&](const FaultRecord& record) {
+                return plans_by_id_[record.plan]->spec().signal_name(record.signal);
+              }));
+}
+
+void WorldState::check_usable() const {
+  if (!failed()) return;
+  throw Error(ErrorCode::kTimeout, "this World has failed and takes no more launches; make a new one");
+}
+
+std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,
+                                             const FabricHook& hook) {
+  constexpr int kMostRanks = 4096;
+  check_arg(shape.nodes >= 1, "nodes is {}; it must be at least 1", shape.nodes);
+  check_arg(shape.ranks >= 1, "ranks_per_node is {}; it must be at least 1", shape.ranks);
+  check_arg(shape.nodes <= kMostRanks && shape.ranks <= kMostRanks && shape.size() <= kMostRanks,
+            "nodes x ranks is {} x {}; a World in one process holds at most {} ranks", shape.nodes, shape.ranks,
+            kMostRanks);
+  check_arg(options.timeout_ms >= 1, "timeout_ms is {}; it must be at least 1", options.timeout_ms);
+  constexpr int kMostCommands = 1 << 20;
+  check_arg(options.ring_capacity >= 1 && options.ring_capacity <= kMostCommands &&
+                std::has_single_bit(static_cast<unsigned>(options.ring_capacity)),
+            "ring_capacity is {}; it must be a power of two up to {}", options.ring_capacity, kMostCommands);
+  const bool use_cuda = kind == DeviceKind::kCuda || (kind == DeviceKind::kAuto && why_no_cuda().empty());
+  std::unique_ptr<Device> device;
+  if (use_cuda) {
+    device = make_cuda_device(shape.size(), shape.nodes);
+  } else {
+    device = std::make_unique<HostDevice>(shape.size());
+  }
+  return std::make_unique<WorldState>(shape, std::move(device), options, hook);
+}
+
+}  // namespace mk::runtime

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// runtime/world_state.h — what a World owns: the device, rings and proxies, plans, the stop word.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/world_shape.h"
+#include "mkernel/options.h"
+#include "runtime/device.h"
+#include "runtime/plan.h"
+#include "runtime/proxy.h"
+#include "runtime/trace.h"
+#include "transport/window_registry.h"
+
+namespace mk::runtime {
+
+// Wraps or replaces a rank's fabric; tests use it to disturb puts.
+using FabricHook = std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>, int rank)>;
+
+class WorldState {
+ public:
+  WorldState(const WorldShape& shape, std::unique_ptr<Device> device, const Options& options,
+             const FabricHook& hook = {});
+  ~WorldState();
+
+  const WorldShape& shape() const { return shape_; }
+  const Options& options() const { return options_; }
+  Device& device() { return *device_; }
+  const Device& device() const { return *device_; }
+  Trace* trace() { return options_.trace ? &trace_ : nullptr; }
+
+  // The plan called `key`, made by `make_spec` on first use.
+  Plan& plan(const std::string& key, const std::function<PlanSpec()>& make_spec);
+
+  bool failed() const;
+  // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.
+  void check_faults() const;
+  void check_usable() const;
+  std::vector<FaultRecord> faults() const;
+
+  uint64_t network_bytes(int rank) const { return proxies_.empty() ? 0 : proxies_[rank]->bytes_put(); }
+
+ private:
+  RingView make_ring();
+
+  WorldShape shape_;
+  Options options_;
+  std::unique_ptr<Device> device_;
+  std::vector<Buffer> buffers_;
+  uint64_t* stop_ = nullptr;
+  std::vector<RingView> rings_;
+  WindowRegistry windows_;
+  std::map<std::string, std::unique_ptr<Plan>> plans_;
+  std::vector<Plan*> plans_by_id_;
+  std::vector<std::unique_ptr<Proxy>> proxies_;
+  Trace trace_;
+};
+
+std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,
+                                             const FabricHook& hook = {});
+
+}  // namespace mk::runtime

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// target/cpu/cpu_gemm.h — the maths of one tile as plain loops.
+//
+// Products and sums are fp32 in order of k; the result is rounded once.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/half.h"
+
+namespace mk::cpu {
+
+// c[rows, cols] = a[rows, k] · b[k, cols], all row-major; ldb and ldc are row lengths in elements.
+template <class T>
+void gemm_tile(const T* a, const T* b, T* c, int64_t rows, int64_t cols, int64_t k, int64_t ldb, int64_t ldc) {
+  std::vector<float> sums(cols);
+  for (int64_t row = 0; row < rows; ++row) {
+    sums.assign(cols, 0.0f);
+    for (int64_t inner = 0; inner < k; ++inner) {
+      const float left = to_float(a[row * k + inner]);
+      const T* right = b + inner * ldb;
+      for (int64_t col = 0; col < cols; ++col) sums[col] += left * to_float(right[col]);
+    }
+    for (int64_t col = 0; col < cols; ++col) c[row * ldc + col] = from_float<T>(sums[col]);
+  }
+}
+
+}  // namespace mk::cpu

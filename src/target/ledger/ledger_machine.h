@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// target/ledger/ledger_machine.h — the machine that only writes down.
+#pragma once
+
+#include <cstdint>
+
+#include "core/machine.h"
+#include "target/ledger/ledger.h"
+
+namespace mk::ledger {
+
+class LedgerMachine {
+ public:
+  LedgerMachine(Ledger& ledger, const WorldShape& world, int rank, uint64_t epoch)
+      : ledger_(ledger), world_(world), rank_(rank), epoch_(epoch) {}
+
+  const WorldShape& world() const { return world_; }
+  int rank() const { return rank_; }
+  uint64_t epoch() const { return epoch_; }
+
+  bool wait(uint32_t signal, uint64_t wanted, int64_t) {
+    ledger_.await(rank_, signal, wanted);
+    return true;
+  }
+  void add(const Signal& signal, uint64_t amount) { ledger_.pay(rank_, signal, amount); }
+  void copy(const Place& to, const Place& from, uint64_t bytes) { ledger_.copy(rank_, to, from, bytes); }
+  bool put(const Put& put, int64_t) {
+    ledger_.pay_by_put(rank_, put);
+    return true;
+  }
+  bool settle() { return true; }
+  void note(const Event&) {}
+
+ private:
+  Ledger& ledger_;
+  WorldShape world_;
+  int rank_;
+  uint64_t epoch_;
+};
+
+static_assert(Machine<LedgerMachine>);
+
+}  // namespace mk::ledger

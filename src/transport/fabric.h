@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// transport/fabric.h — carries puts from one rank to ranks of other nodes.
+//
+// What every fabric promises is what the weakest one (EFA SRD) keeps:
+//   1. A put copies bytes and adds to one signal; when the signal is visible at the peer, that put's
+//      bytes are.  It says nothing about any other put: puts may land in any order.
+//   2. Every put lands exactly once, or the fabric fails.
+//   3. Nothing blocks.
+//   4. After a failure every call says kFailed, and failure() says why.
+//
+// A Fabric is one rank's end of it, used by one thread, the rank's proxy.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/command.h"
+
+namespace mk {
+
+enum class PutResult { kSent, kFull, kFailed };
+
+class Fabric {
+ public:
+  virtual ~Fabric() = default;
+
+  // On kSent, `ticket` comes back from poll once the source may be overwritten.
+  virtual PutResult put(const Command& command, uint64_t ticket) = 0;
+
+  // Appends the tickets of completed puts, in any order.
+  virtual PutResult poll(std::vector<uint64_t>& completed) = 0;
+
+  virtual std::string failure() const = 0;
+};
+
+}  // namespace mk
