@@ -26,10 +26,10 @@ Plan::Plan(uint32_t id, PlanSpec spec, const WorldShape& world, Device& device, 
   const size_t num_slots = slot_bytes.size();
 
   std::vector<uint32_t> ids(num_slots);
-  std::vector<std::vector<std::byte*>> bases(num_slots, std::vector<std::byte*>(world.size()));
+  windows_.assign(num_slots, std::vector<std::byte*>(world.size()));
   for (size_t slot = kSignalWindow; slot < num_slots; ++slot) {
-    for (std::byte*& base : bases[slot]) base = keep(slot_bytes[slot]);
-    ids[slot] = windows.add(bases[slot], slot_bytes[slot]);
+    for (std::byte*& base : windows_[slot]) base = keep(slot_bytes[slot]);
+    ids[slot] = windows.add(windows_[slot], slot_bytes[slot]);
   }
 
   auto* const id_table = reinterpret_cast<uint32_t*>(keep(num_slots * sizeof(uint32_t)));
@@ -38,7 +38,7 @@ Plan::Plan(uint32_t id, PlanSpec spec, const WorldShape& world, Device& device, 
   std::vector<std::byte**> node_tables;
   for (int node = 0; node < world.nodes; ++node) {
     std::vector<std::byte*> table;
-    for (const auto& of_rank : bases) {
+    for (const auto& of_rank : windows_) {
       const auto first = of_rank.begin() + world.rank_at(node, 0);
       table.insert(table.end(), first, first + world.ranks);
     }

@@ -33,6 +33,7 @@ class Plan {
        const std::vector<RingView>& rings, uint64_t* stop, uint64_t timeout_ns);
 
   const RankView& view(int rank) const { return views_[rank]; }
+  std::byte* window(uint32_t slot, int rank) const { return windows_[slot][rank]; }
   const PlanSpec& spec() const { return spec_; }
   template <class Layout>
   const Layout& layout() const {
@@ -54,6 +55,7 @@ class Plan {
   PlanSpec spec_;
   Device& device_;
   std::vector<Buffer> buffers_;
+  std::vector<std::vector<std::byte*>> windows_;  // [slot][rank]
   std::vector<RankView> views_;
 };
 

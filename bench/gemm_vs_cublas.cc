@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT
+// bench/gemm_vs_cublas.cc — the GEMM inside ag_gemm (world 1×1) beside cuBLAS, in the same run.
+//
+// Both see the same random bf16 inputs.  Timed repetitions alternate, over input sets that together
+// exceed the L2; each is one launch between two events.  The medians are compared.  Before timing, both
+// results are compared element by element in units of the bf16 rounding step.
+#include <cublas_v2.h>
+#include <cuda_bf16.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <vector>
+
+#include "base/cuda_api.h"
+#include "base/half.h"
+#include "build_info.h"
+#include "mkernel/mkernel.h"
+#include "runtime/device.h"
+#include "runtime/world_state.h"
+
+namespace {
+
+using mk::Bf16;
+using mk::check_cuda;
+using mk::runtime::Buffer;
+
+struct Shape {
+  int64_t m, n, k;
+};
+
+struct Inputs {
+  Buffer a, b, c;
+};
+
+void check_cublas(cublasStatus_t status) {
+  if (status != CUBLAS_STATUS_SUCCESS) throw mk::Error(mk::ErrorCode::kDevice, fmt::format("cuBLAS status {}", static_cast<int>(status)));
+}
+
+void fill(Buffer& buffer, mk::runtime::Device& device, uint64_t seed) {
+  std::vector<Bf16> values(buffer.bytes() / sizeof(Bf16));
+  uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
+  for (Bf16& value : values) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    value = mk::from_float<Bf16>(static_cast<float>(static_cast<int64_t>(state) >> 40) * 0x1p-23f);
+  }
+  device.upload(buffer.as<void>(), values.data(), buffer.bytes());
+}
+
+class Contest {
+ public:
+  Contest(mk::World& world, const Shape& shape, int sets) : world_(world), shape_(shape) {
+    mk::runtime::Device& device = world.state().device();
+    for (int i = 0; i < sets; ++i) {
+      Inputs& in = inputs_.emplace_back(Inputs{Buffer(device, shape.m * shape.k * 2), Buffer(device, shape.k * shape.n * 2),
+                                               Buffer(device, shape.m * shape.n * 2)});
+      fill(in.a, device, 2 * i);
+      fill(in.b, device, 2 * i + 1);
+    }
+    check_cublas(cublasCreate(&handle_));
+    check_cublas(cublasSetStream(handle_, static_cast<cudaStream_t>(world.rank_stream(0))));
+    // The library's default workspace is small; 64 MiB lets every heuristic compete.
+    workspace_ = Buffer(device, 64 << 20);
+    check_cublas(cublasSetWorkspace(handle_, workspace_.as<void>(), workspace_.bytes()));
+  }
+  ~Contest() { cublasDestroy(handle_); }
+
+  void ours(int set) {
+    const Inputs& in = inputs_[set % inputs_.size()];
+    const mk::DType type = mk::DType::kBf16;
+    const mk::AgGemmArgs args{{in.a.as<void>(), type, shape_.m, shape_.k},
+                              {in.b.as<void>(), type, shape_.k, shape_.n},
+                              {in.c.as<void>(), type, shape_.m, shape_.n}};
+    mk::ag_gemm(world_, {&args, 1});
+  }
+
+  void theirs(int set) {
+    const Inputs& in = inputs_[set % inputs_.size()];
+    const float one = 1;
+    const float zero = 0;
+    const int m = static_cast<int>(shape_.m), n = static_cast<int>(shape_.n), k = static_cast<int>(shape_.k);
+    // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
+    check_cublas(cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one, in.b.as<void>(), CUDA_R_16BF, n,
+                              in.a.as<void>(), CUDA_R_16BF, k, &zero, in.c.as<void>(), CUDA_R_16BF, n,
+                              CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+  }
+
+  // Elements that differ by more than one rounding step of the larger.
+  int64_t count_different() {
+    const size_t count = shape_.m * shape_.n;
+    std::vector<Bf16> mine(count), other(count);
+    mk::runtime::Device& device = world_.state().device();
+    const std::vector<Bf16> poison(count, Bf16{0xffff});
+    device.upload(inputs_[0].c.as<void>(), poison.data(), count * 2);
+    ours(0);
+    world_.synchronize();
+    device.download(mine.data(), inputs_[0].c.as<void>(), count * 2);
+    theirs(0);
+    world_.synchronize();
+    device.download(other.data(), inputs_[0].c.as<void>(), count * 2);
+    int64_t different = 0;
+    // fp32 sums of k products of values below 1 differ by at most 2·k·2^-23·k; rounding adds a step.
+    const float sums = static_cast<float>(shape_.k) * 0x1p-22f * static_cast<float>(shape_.k) / 4;
+    for (size_t i = 0; i < count; ++i) {
+      const float x = mk::to_float(mine[i]), y = mk::to_float(other[i]);
+      if (!(std::abs(x - y) <= std::max(std::abs(x), std::abs(y)) * 0x1p-7f + sums)) ++different;
+    }
+    return different;
+  }
+
+  void time(int repetitions, std::vector<double>& ours_us, std::vector<double>& theirs_us) {
+    mk::runtime::Device& device = world_.state().device();
+    for (int i = 0; i < repetitions; ++i) {
+      device.span_begin(0), ours(i), device.span_end(0);
+      device.span_begin(0), theirs(i), device.span_end(0);
+    }
+    world_.synchronize();
+    const std::vector<double> spans = device.take_spans_us(0);
+    for (size_t i = 0; i < spans.size(); ++i) (i % 2 == 0 ? ours_us : theirs_us).push_back(spans[i]);
+  }
+
+ private:
+  mk::World& world_;
+  Shape shape_;
+  std::vector<Inputs> inputs_;
+  Buffer workspace_;
+  cublasHandle_t handle_ = nullptr;
+};
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+bool contest(const Shape& shape, int repetitions, const std::string& json) {
+  mk::World world = mk::World::local(1, 1, mk::DeviceKind::kCuda);
+  constexpr int64_t kRotatedBytes = 256 << 20;  // several times the L2
+  const int64_t set_bytes = 2 * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
+  Contest c(world, shape, static_cast<int>(std::clamp<int64_t>(kRotatedBytes / set_bytes + 1, 2, 16)));
+  const int64_t different = c.count_different();
+  std::vector<double> ours, theirs;
+  c.time(repetitions / 4 + 1, ours, theirs);  // warm-up
+  ours.clear(), theirs.clear();
+  c.time(repetitions, ours, theirs);
+  const double flops = 2.0 * shape.m * shape.n * shape.k;
+  const double mine = flops / median(ours) * 1e-6, other = flops / median(theirs) * 1e-6;
+  fmt::print("{:>6} {:>6} {:>6}  {:8.1f} us {:7.1f} TFLOP/s   cuBLAS {:8.1f} us {:7.1f} TFLOP/s   ratio {:.3f}   different {}\n",
+             shape.m, shape.n, shape.k, median(ours), mine, median(theirs), other, mine / other, different);
+  if (!json.empty()) {
+    std::ofstream(json, std::ios::app) << nlohmann::json{{"bench", "gemm_vs_cublas"},
+                                                         {"m", shape.m},
+                                                         {"n", shape.n},
+                                                         {"k", shape.k},
+                                                         {"dtype", "bf16"},
+                                                         {"repetitions", repetitions},
+                                                         {"time_us", median(ours)},
+                                                         {"cublas_us", median(theirs)},
+                                                         {"tflops", mine},
+                                                         {"cublas_tflops", other},
+                                                         {"ratio", mine / other},
+                                                         {"different", different},
+                                                         {"device_name", mk::runtime::describe_cuda()},
+                                                         {"commit", MKERNEL_COMMIT}}
+                                              .dump()
+                                       << "\n";
+  }
+  return different == 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("GEMM inside ag_gemm, world 1x1, beside cuBLAS in the same run");
+  std::vector<int64_t> shape = {8192, 8192, 8192};
+  int repetitions = 60;
+  std::string json;
+  app.add_option("shape", shape, "M N K, three numbers per shape (default 8192 8192 8192)");
+  app.add_option("-n,--repetitions", repetitions, "timed launches of each, interleaved")->capture_default_str();
+  app.add_option("--json", json, "append one JSON object per shape to this file");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    bool same = true;
+    for (size_t i = 0; i + 2 < shape.size(); i += 3) same = contest({shape[i], shape[i + 1], shape[i + 2]}, repetitions, json) && same;
+    return same ? 0 : 1;
+  } catch (const mk::Error& error) {
+    fmt::print(stderr, "gemm_vs_cublas: {}\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// base/cuda_api.cc — see cuda_api.h.
+#include "base/cuda_api.h"
+
+#include <fmt/format.h>
+
+#include "mkernel/error.h"
+
+namespace mk {
+namespace {
+
+template <class Function>
+void look_up(const char* name, unsigned version, Function& function) {
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult status{};
+  const cudaError_t result = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &status);
+  if (result != cudaSuccess || status != cudaDriverEntryPointSuccess || found == nullptr) {
+    cudaGetLastError();
+    throw Error(ErrorCode::kUnavailable, fmt::format("the CUDA driver has no {}; it must be 12.8 or newer", name));
+  }
+  function = reinterpret_cast<Function>(found);
+}
+
+CudaDriver load() {
+  CudaDriver driver;
+  look_up("cuTensorMapEncodeTiled", 12000, driver.encode_tiled);
+  look_up("cuMemcpyBatchAsync", 12080, driver.memcpy_batch);
+  look_up("cuStreamWriteValue64", 12000, driver.write_value);
+  return driver;
+}
+
+}  // namespace
+
+void check_cuda(cudaError_t result, const char* attempted) {
+  if (result == cudaSuccess) return;
+  cudaGetLastError();  // an error that is told is not told again
+  throw Error(ErrorCode::kDevice, fmt::format("CUDA could not {}: {}", attempted, cudaGetErrorString(result)));
+}
+
+void check_cuda(CUresult result, const char* attempted) {
+  if (result == CUDA_SUCCESS) return;
+  throw Error(ErrorCode::kDevice, fmt::format("CUDA could not {}: driver error {}", attempted, static_cast<int>(result)));
+}
+
+const CudaDriver& cuda_driver() {
+  static const CudaDriver driver = load();
+  return driver;
+}
+
+}  // namespace mk

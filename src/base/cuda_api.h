@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// base/cuda_api.h — CUDA calls that throw, and the driver calls the runtime library does not have.
+//
+// Driver functions are looked up at run time, so nothing links against libcuda and a build machine
+// needs no driver.
+#pragma once
+
+#include <cuda_runtime.h>
+#include <cudaTypedefs.h>
+
+namespace mk {
+
+// Throws Error(kDevice) with what was attempted and what CUDA said.
+void check_cuda(cudaError_t result, const char* attempted);
+void check_cuda(CUresult result, const char* attempted);
+
+struct CudaDriver {
+  PFN_cuTensorMapEncodeTiled_v12000 encode_tiled = nullptr;
+  PFN_cuMemcpyBatchAsync_v12080 memcpy_batch = nullptr;
+  PFN_cuStreamWriteValue64_v11070 write_value = nullptr;
+};
+
+// Throws Error(kUnavailable) if the driver is older than 12.8.
+const CudaDriver& cuda_driver();
+
+}  // namespace mk

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT
+// runtime/cuda_device.cc — see cuda_device.h.
+//
+// Kernels of different ranks wait for each other, so all must run at once: every stream needs a
+// hardware queue of its own, and all blocks together must fit on the SMs, one per SM.
+#include "runtime/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/cuda_api.h"
+#include "transport/loopback_cuda.h"
+
+namespace mk::runtime {
+namespace {
+
+constexpr int kMostQueues = 32;  // the most CUDA_DEVICE_MAX_CONNECTIONS takes
+constexpr const char* kQueuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
+
+// CUDA reads the variable when it makes its context, so this comes before the first call that may.
+void ask_for_queues() { setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0); }
+
+bool find_gpu(cudaDeviceProp& properties) {
+  ask_for_queues();
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
+    cudaGetLastError();
+    return false;
+  }
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "name the current device");
+  check_cuda(cudaGetDeviceProperties(&properties, device), "read the device's properties");
+  return true;
+}
+
+cudaStream_t as_stream(Stream stream) { return static_cast<cudaStream_t>(stream); }
+
+}  // namespace
+
+std::string why_no_cuda() {
+  cudaDeviceProp properties{};
+  if (!find_gpu(properties)) return "no NVIDIA GPU (or no driver) on this machine";
+  if (properties.major == 9 && properties.minor == 0) return {};
+  return fmt::format("{} has compute capability {}.{}; a Hopper GPU (9.0) is needed", properties.name, properties.major,
+                     properties.minor);
+}
+
+std::string describe_cuda() {
+  cudaDeviceProp properties{};
+  if (!find_gpu(properties)) return {};
+  return fmt::format("{} ({} SMs)", properties.name, properties.multiProcessorCount);
+}
+
+std::string describe_cuda_build() {
+  return fmt::format("CUDA {}.{} for sm_90a", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
+}
+
+std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes) {
+  const std::string missing = why_no_cuda();
+  if (!missing.empty()) throw Error(ErrorCode::kUnavailable, missing);
+  cudaDeviceProp properties{};
+  find_gpu(properties);
+  // A rank has a stream for its kernels and, where there is a network, one for its fabric.  Its roles
+  // need a block each: compute, intra, and with a network send and forward.
+  const int queues = num_nodes > 1 ? 2 : 1;
+  const int blocks = num_nodes > 1 ? 4 : 2;
+  const int most = std::min(kMostQueues / queues, properties.multiProcessorCount / blocks);
+  check_arg(num_ranks <= most, "nodes x ranks is {}; one {} holds at most {} ranks {}", num_ranks, properties.name, most,
+            num_nodes > 1 ? "in several nodes" : "in one node");
+  const char* set = std::getenv(kQueuesVariable);
+  const int allowed = set != nullptr ? std::atoi(set) : 0;
+  check_arg(allowed >= num_ranks * queues, "{} is {}; {} ranks need at least {}", kQueuesVariable, allowed, num_ranks,
+            num_ranks * queues);
+  return std::make_unique<CudaDevice>(num_ranks, properties.multiProcessorCount / num_ranks);
+}
+
+CudaDevice::CudaDevice(int num_ranks, int workers_per_rank) : workers_(workers_per_rank), ranks_(num_ranks) {
+  try {
+    check_cuda(cudaEventCreateWithFlags(&forked_, cudaEventDisableTiming), "create an event");
+    for (Rank& rank : ranks_) {
+      check_cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "create a stream");
+      check_cuda(cudaEventCreateWithFlags(&rank.joined, cudaEventDisableTiming), "create an event");
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
+}
+
+CudaDevice::~CudaDevice() { release(); }
+
+void CudaDevice::release() noexcept {
+  for (Rank& rank : ranks_) {
+    for (const cudaEvent_t event : rank.marks) cudaEventDestroy(event);
+    if (rank.joined != nullptr) cudaEventDestroy(rank.joined);
+    if (rank.stream != nullptr) cudaStreamDestroy(rank.stream);
+  }
+  if (forked_ != nullptr) cudaEventDestroy(forked_);
+}
+
+void* CudaDevice::allocate(size_t bytes) {
+  void* memory = nullptr;
+  const size_t at_least_one = std::max<size_t>(bytes, 1);
+  const cudaError_t result = cudaMalloc(&memory, at_least_one);
+  if (result == cudaErrorStreamCaptureUnsupported) {
+    cudaGetLastError();
+    throw Error(ErrorCode::kDevice, "a shape's first call allocates its workspace: make it once before the capture");
+  }
+  check_cuda(result, fmt::format("allocate {} bytes", bytes).c_str());
+  check_cuda(cudaMemset(memory, 0, at_least_one), "zero new memory");
+  check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "wait for zeroed memory");
+  return memory;
+}
+
+void CudaDevice::free(void* memory) noexcept { cudaFree(memory); }
+
+void* CudaDevice::allocate_shared(size_t bytes) {
+  void* memory = nullptr;
+  const size_t at_least_one = std::max<size_t>(bytes, 1);
+  check_cuda(cudaHostAlloc(&memory, at_least_one, cudaHostAllocPortable | cudaHostAllocMapped),
+             fmt::format("allocate {} bytes of pinned memory", bytes).c_str());
+  std::memset(memory, 0, at_least_one);
+  return memory;
+}
+
+void CudaDevice::free_shared(void* memory) noexcept { cudaFreeHost(memory); }
+
+void CudaDevice::upload(void* to, const void* from, size_t bytes) {
+  check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copy to the device");
+}
+
+void CudaDevice::download(void* to, const void* from, size_t bytes) {
+  check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "copy from the device");
+}
+
+std::unique_ptr<Fabric> CudaDevice::make_loopback(const WindowRegistry& windows, int rank) {
+  return std::make_unique<CudaLoopbackFabric>(windows, rank);
+}
+
+void CudaDevice::fork(Stream stream) {
+  check_cuda(cudaEventRecord(forked_, as_stream(stream)), "record a fork");
+  for (const Rank& rank : ranks_) check_cuda(cudaStreamWaitEvent(rank.stream, forked_, 0), "wait for a fork");
+}
+
+void CudaDevice::join(Stream stream) {
+  for (const Rank& rank : ranks_) {
+    check_cuda(cudaEventRecord(rank.joined, rank.stream), "record a join");
+    check_cuda(cudaStreamWaitEvent(as_stream(stream), rank.joined, 0), "wait for a join");
+  }
+}
+
+void CudaDevice::synchronize() { check_cuda(cudaDeviceSynchronize(), "finish the launches"); }
+
+void CudaDevice::mark(int rank) {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreate(&event), "create an event");
+  ranks_[rank].marks.push_back(event);
+  check_cuda(cudaEventRecord(event, ranks_[rank].stream), "record an event");
+}
+
+std::vector<double> CudaDevice::take_spans_us(int rank) {
+  std::vector<double> spans;
+  std::vector<cudaEvent_t>& marks = ranks_[rank].marks;
+  for (size_t i = 0; i + 1 < marks.size(); i += 2) {
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, marks[i], marks[i + 1]), "read a time");
+    spans.push_back(milliseconds * 1e3);
+  }
+  for (const cudaEvent_t event : marks) cudaEventDestroy(event);
+  marks.clear();
+  return spans;
+}
+
+}  // namespace mk::runtime

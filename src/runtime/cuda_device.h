@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// runtime/cuda_device.h — ranks that share one Hopper GPU, a stream and an equal share of the SMs each.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace mk::runtime {
+
+class CudaDevice : public Device {
+ public:
+  CudaDevice(int num_ranks, int workers_per_rank);
+  ~CudaDevice() override;
+
+  DeviceKind kind() const override { return DeviceKind::kCuda; }
+  std::string name() const override { return describe_cuda(); }
+  int workers_per_rank() const override { return workers_; }
+  void* allocate(size_t bytes) override;
+  void free(void* memory) noexcept override;
+  void* allocate_shared(size_t bytes) override;
+  void free_shared(void* memory) noexcept override;
+  void upload(void* to, const void* from, size_t bytes) override;
+  void download(void* to, const void* from, size_t bytes) override;
+  std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
+  Stream stream(int rank) override { return ranks_[rank].stream; }
+  void fork(Stream stream) override;
+  void join(Stream stream) override;
+  void synchronize() override;
+  void span_begin(int rank) override { mark(rank); }
+  void span_end(int rank) override { mark(rank); }
+  std::vector<double> take_spans_us(int rank) override;
+
+ private:
+  struct Rank {
+    cudaStream_t stream = nullptr;
+    cudaEvent_t joined = nullptr;
+    std::vector<cudaEvent_t> marks;
+  };
+
+  void mark(int rank);
+  void release() noexcept;
+
+  int workers_;
+  cudaEvent_t forked_ = nullptr;
+  std::vector<Rank> ranks_;
+};
+
+}  // namespace mk::runtime

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/bulk_copier.cuh — one thread copies global memory with the bulk copy engine.
+//
+// Data goes through a ring of pieces in shared memory: kAhead loads are in flight while stores drain.
+// copy() returns when the last store is issued; finish() when all stores so far have landed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/math.h"
+#include "target/sm90/ptx.cuh"
+
+namespace mk::sm90 {
+
+struct BulkPieces {
+  static constexpr int kPieces = 12;
+  static constexpr uint32_t kPieceBytes = 16 * 1024;
+
+  alignas(128) std::byte data[kPieces][kPieceBytes];
+  uint64_t loaded[kPieces];
+};
+
+class BulkCopier {
+ public:
+  // The pieces must not be used by anyone else; one thread calls this before the block synchronises.
+  __device__ static void prepare(BulkPieces& pieces) {
+    for (uint64_t& barrier : pieces.loaded) ptx::mbarrier_init(&barrier, 1);
+    barriers_before_use();
+  }
+
+  __device__ explicit BulkCopier(BulkPieces* pieces) : pieces_(pieces) {}
+
+  // Addresses and bytes are multiples of 16.
+  __device__ void copy(std::byte* to, const std::byte* from, uint64_t bytes) {
+    uint64_t loaded = 0;
+    for (uint64_t stored = 0; stored < bytes; stored += BulkPieces::kPieceBytes) {
+      while (loaded < bytes && loaded < stored + uint64_t{kAhead} * BulkPieces::kPieceBytes) {
+        load(from + loaded, piece_bytes(bytes - loaded));
+        loaded += BulkPieces::kPieceBytes;
+      }
+      store(to + stored, piece_bytes(bytes - stored));
+    }
+  }
+
+  // Everything copied so far is visible to this thread, so its next release publishes it.
+  __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
+
+ private:
+  static constexpr int kAhead = 8;
+
+  __device__ static uint32_t piece_bytes(uint64_t left) {
+    return static_cast<uint32_t>(min_of<uint64_t>(left, BulkPieces::kPieceBytes));
+  }
+
+  __device__ void load(const std::byte* from, uint32_t bytes) {
+    // The piece was last stored kPieces loads ago; at most kPieces - kAhead stores came after it.
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - kAhead>{});
+    const uint32_t piece = loads_ % BulkPieces::kPieces;
+    ++loads_;
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &pieces_->loaded[piece], bytes);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_->data[piece], from, bytes, &pieces_->loaded[piece]);
+  }
+
+  __device__ void store(std::byte* to, uint32_t bytes) {
+    const uint32_t piece = stores_ % BulkPieces::kPieces;
+    wait_phase(&pieces_->loaded[piece], stores_ / BulkPieces::kPieces & 1);
+    ++stores_;
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, pieces_->data[piece], bytes);
+    ptx::cp_async_bulk_commit_group();
+  }
+
+  BulkPieces* pieces_;
+  uint32_t loads_ = 0;
+  uint32_t stores_ = 0;
+};
+
+}  // namespace mk::sm90

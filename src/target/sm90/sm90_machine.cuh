@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/sm90_machine.cuh — the machine whose worker is a crew of threads in a CTA.
+//
+// Waits poll at system scope and give up at the deadline or when the stop word, in host memory, says
+// so.  The stop word is far away, so it is looked at once in kLook polls.
+#pragma once
+
+#include <cstdint>
+
+#include "core/crew.h"
+#include "core/machine.h"
+#include "core/rank_view.h"
+#include "target/sm90/bulk_copier.cuh"
+#include "target/sm90/ptx.cuh"
+
+namespace mk::sm90 {
+
+template <Crew C>
+class Sm90Machine {
+ public:
+  // `pieces` is null for a worker that never copies.
+  __device__ Sm90Machine(const RankView& view, const Post& post, BulkPieces* pieces)
+      : view_(view), post_(post), copier_(pieces) {
+    epoch_ = view.epoch_after(SystemAtomics::load_acquire(view.exits));
+  }
+
+  __device__ const WorldShape& world() const { return view_.world; }
+  __device__ int rank() const { return view_.rank; }
+  __device__ uint64_t epoch() const { return epoch_; }
+
+  __device__ bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, signal);
+    return wait_until(FaultKind::kSignal, word, wanted, signal, subject);
+  }
+
+  __device__ void add(const Signal& signal, uint64_t amount) {
+    if (crew_.is_leader()) {
+      copier_.finish();
+      SystemAtomics::add_release(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
+    }
+    crew_.sync();
+  }
+
+  __device__ void copy(const Place& to, const Place& from, uint64_t bytes) {
+    if (crew_.is_leader()) {
+      copier_.copy(view_.windows.resolve(view_.world, to), view_.windows.resolve(view_.world, from), bytes);
+      if (to.rank != from.rank) nvlink_bytes_ += bytes;
+    }
+    crew_.sync();
+  }
+
+  __device__ bool put(const Put& put, int64_t subject) {
+    const RingProducer<SystemAtomics> ring{view_.ring};
+    uint64_t position = 0;
+    if (crew_.is_leader()) {
+      copier_.finish();
+      position = ring.claim();
+    }
+    const uint64_t wanted = position < view_.ring.capacity ? 0 : position - view_.ring.capacity + 1;
+    if (!wait_until(FaultKind::kRingFull, view_.ring.consumed, wanted, 0, subject)) return false;
+    if (crew_.is_leader()) {
+      ring.publish(position, to_command(put, view_.windows));
+      last_put_ = position + 1;
+    }
+    crew_.sync();
+    return true;
+  }
+
+  __device__ bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, 0, -1); }
+
+  __device__ void note(const Event&) {}
+
+  // The worker's last act as far as its counters go; the block adds to `exits` when all its threads are done.
+  __device__ void close() {
+    if (crew_.is_leader() && nvlink_bytes_ > 0) SystemAtomics::add_relaxed(view_.nvlink_bytes, nvlink_bytes_);
+  }
+
+ private:
+  static constexpr int kLook = 64;
+
+  __device__ bool wait_until(FaultKind kind, const uint64_t* word, uint64_t wanted, uint32_t signal, int64_t subject) {
+    bool seen = true;
+    if (crew_.is_leader() && SystemAtomics::load_acquire(word) < wanted) {
+      seen = poll(kind, word, wanted, signal, subject);
+    }
+    seen = crew_.any(seen);
+    rows_before_async_reads();
+    return seen;
+  }
+
+  __device__ bool poll(FaultKind kind, const uint64_t* word, uint64_t wanted, uint32_t signal, int64_t subject) {
+    const uint64_t began = clock_ns();
+    uint64_t seen = 0;
+    for (int round = 1;; ++round) {
+      seen = SystemAtomics::load_acquire(word);
+      if (seen >= wanted) return true;
+      if (round % kLook != 0) continue;
+      if (SystemAtomics::load_acquire(view_.stop) != 0) kind = FaultKind::kStopped;
+      if (kind == FaultKind::kStopped || clock_ns() - began >= view_.timeout_ns) break;
+    }
+    FaultRecord& record = view_.faults[blockIdx.x];
+    record.kind = kind;
+    record.rank = view_.rank;
+    record.role = post_.role;
+    record.worker = post_.index;
+    record.plan = view_.plan;
+    record.signal = signal;
+    record.tile = subject;
+    record.seen = seen;
+    record.wanted = wanted;
+    record.epoch = epoch_;
+    SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
+    SystemAtomics::store_release(view_.stop, 1);      // pairs with every wait
+    return false;
+  }
+
+  const RankView& view_;
+  const Post post_;
+  BulkCopier copier_;
+  [[no_unique_address]] C crew_;
+  uint64_t epoch_ = 0;
+  uint64_t nvlink_bytes_ = 0;
+  uint64_t last_put_ = 0;
+};
+
+}  // namespace mk::sm90

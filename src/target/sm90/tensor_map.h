@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/tensor_map.h — how TMA sees a matrix that is cut into shards.
+//
+// Three dimensions: columns, rows of a shard, shards.  What lies outside is read as zero and not
+// written, so every tail, the one inside a shard too, is TMA's business.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "mkernel/types.h"
+
+namespace mk::sm90 {
+
+struct ShardedMatrix {
+  const void* data = nullptr;
+  DType dtype = DType::kBf16;  // bf16 or fp16
+  int64_t cols = 0;
+  int64_t shard_rows = 0;
+  int64_t shards = 1;
+};
+
+// A box is box_cols × box_rows of one shard, 128-byte swizzled in shared memory; box_cols is 64.
+CUtensorMap make_tensor_map(const ShardedMatrix& matrix, int box_cols, int box_rows);
+
+}  // namespace mk::sm90
