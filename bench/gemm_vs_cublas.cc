@@ -38,7 +38,8 @@ struct Inputs {
 };
 
 void check_cublas(cublasStatus_t status) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw mk::Error(mk::ErrorCode::kDevice, fmt::format("cuBLAS status {}", static_cast<int>(status)));
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw mk::Error(mk::ErrorCode::kDevice, fmt::format("cuBLAS status {}", static_cast<int>(status)));
 }
 
 void fill(Buffer& buffer, mk::runtime::Device& device, uint64_t seed) {
@@ -56,8 +57,9 @@ class Contest {
   Contest(mk::World& world, const Shape& shape, int sets) : world_(world), shape_(shape) {
     mk::runtime::Device& device = world.state().device();
     for (int i = 0; i < sets; ++i) {
-      Inputs& in = inputs_.emplace_back(Inputs{Buffer(device, shape.m * shape.k * 2), Buffer(device, shape.k * shape.n * 2),
-                                               Buffer(device, shape.m * shape.n * 2)});
+      Inputs& in =
+          inputs_.emplace_back(Inputs{Buffer(device, shape.m * shape.k * 2), Buffer(device, shape.k * shape.n * 2),
+                                      Buffer(device, shape.m * shape.n * 2)});
       fill(in.a, device, 2 * i);
       fill(in.b, device, 2 * i + 1);
     }
@@ -148,8 +150,10 @@ bool contest(const Shape& shape, int repetitions, const std::string& json) {
   c.time(repetitions, ours, theirs);
   const double flops = 2.0 * shape.m * shape.n * shape.k;
   const double mine = flops / median(ours) * 1e-6, other = flops / median(theirs) * 1e-6;
-  fmt::print("{:>6} {:>6} {:>6}  {:8.1f} us {:7.1f} TFLOP/s   cuBLAS {:8.1f} us {:7.1f} TFLOP/s   ratio {:.3f}   different {}\n",
-             shape.m, shape.n, shape.k, median(ours), mine, median(theirs), other, mine / other, different);
+  fmt::print(
+      "{:>6} {:>6} {:>6}  {:8.1f} us {:7.1f} TFLOP/s   cuBLAS {:8.1f} us {:7.1f} TFLOP/s   ratio {:.3f}   different "
+      "{}\n",
+      shape.m, shape.n, shape.k, median(ours), mine, median(theirs), other, mine / other, different);
   if (!json.empty()) {
     std::ofstream(json, std::ios::app) << nlohmann::json{{"bench", "gemm_vs_cublas"},
                                                          {"m", shape.m},
@@ -184,7 +188,8 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   try {
     bool same = true;
-    for (size_t i = 0; i + 2 < shape.size(); i += 3) same = contest({shape[i], shape[i + 1], shape[i + 2]}, repetitions, json) && same;
+    for (size_t i = 0; i + 2 < shape.size(); i += 3)
+      same = contest({shape[i], shape[i + 1], shape[i + 2]}, repetitions, json) && same;
     return same ? 0 : 1;
   } catch (const mk::Error& error) {
     fmt::print(stderr, "gemm_vs_cublas: {}\n", error.what());

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Script of the target mkernel_build_info; see version.cmake.
+cmake_minimum_required(VERSION 3.22)
 execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12
   OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)

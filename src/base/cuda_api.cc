@@ -39,7 +39,8 @@ void check_cuda(cudaError_t result, const char* attempted) {
 
 void check_cuda(CUresult result, const char* attempted) {
   if (result == CUDA_SUCCESS) return;
-  throw Error(ErrorCode::kDevice, fmt::format("CUDA could not {}: driver error {}", attempted, static_cast<int>(result)));
+  throw Error(ErrorCode::kDevice,
+              fmt::format("CUDA could not {}: driver error {}", attempted, static_cast<int>(result)));
 }
 
 const CudaDriver& cuda_driver() {

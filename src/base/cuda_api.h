@@ -5,8 +5,8 @@
 // needs no driver.
 #pragma once
 
-#include <cuda_runtime.h>
 #include <cudaTypedefs.h>
+#include <cuda_runtime.h>
 
 namespace mk {
 

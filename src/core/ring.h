@@ -9,7 +9,9 @@
 // Waiting is the caller's business: nothing here blocks.  Atomics is HostAtomics or a GPU's equivalent.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "base/macros.h"
 #include "core/command.h"
@@ -41,9 +43,7 @@ struct RingProducer {
   // Pairs with RingConsumer::peek.  Releases the command and every earlier write of the caller.
   MK_HD void publish(uint64_t position, const Command& command) const {
     Command* slot = ring.slot(position);
-    const uint64_t* words = reinterpret_cast<const uint64_t*>(&command);
-    uint64_t* out = reinterpret_cast<uint64_t*>(slot);
-    for (int i = 0; i < 7; ++i) out[i] = words[i];
+    memcpy(static_cast<void*>(slot), &command, offsetof(Command, seal));
     Atomics::store_release(&slot->seal, ring.seal(position));
   }
 };

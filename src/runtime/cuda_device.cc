@@ -69,8 +69,8 @@ std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes) {
   const int queues = num_nodes > 1 ? 2 : 1;
   const int blocks = num_nodes > 1 ? 4 : 2;
   const int most = std::min(kMostQueues / queues, properties.multiProcessorCount / blocks);
-  check_arg(num_ranks <= most, "nodes x ranks is {}; one {} holds at most {} ranks {}", num_ranks, properties.name, most,
-            num_nodes > 1 ? "in several nodes" : "in one node");
+  check_arg(num_ranks <= most, "nodes x ranks is {}; one {} holds at most {} ranks {}", num_ranks, properties.name,
+            most, num_nodes > 1 ? "in several nodes" : "in one node");
   const char* set = std::getenv(kQueuesVariable);
   const int allowed = set != nullptr ? std::atoi(set) : 0;
   check_arg(allowed >= num_ranks * queues, "{} is {}; {} ranks need at least {}", kQueuesVariable, allowed, num_ranks,

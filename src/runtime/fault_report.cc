@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace mk::runtime {
@@ -44,7 +45,10 @@ std::string describe_faults(const std::vector<FaultRecord>& records, int64_t tim
   for (const FaultRecord& record : records) ranks.insert(record.rank);
   std::string text = describe_fault(*worst, timeout_ms, signal_name);
   if (records.size() > 1) {
-    text += fmt::format("; {} workers gave up, on ranks {}", records.size(), fmt::join(ranks, ", "));
+    constexpr size_t kMostNamed = 16;
+    const std::vector<int> named(ranks.begin(), std::next(ranks.begin(), std::min(ranks.size(), kMostNamed)));
+    text += fmt::format("; {} workers gave up, on ranks {}", records.size(), fmt::join(named, ", "));
+    if (ranks.size() > named.size()) text += fmt::format(" and {} more", ranks.size() - named.size());
   }
   return text;
 }

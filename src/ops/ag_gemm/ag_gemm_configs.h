@@ -12,4 +12,7 @@ constexpr TileShape kCpuTile{.m = 32, .n = 64, .band = 4};
 // Two consumer warpgroups of 64 × 256; see target/sm90/gemm_engine.cuh.
 constexpr TileShape kSm90Tile{.m = 128, .n = 256, .band = 16};
 
+// Tiny, so that a fuzzed run of a whole world takes milliseconds and still has tails.
+constexpr TileShape kSimTile{.m = 4, .n = 8, .band = 2};
+
 }  // namespace mk::ag_gemm_op

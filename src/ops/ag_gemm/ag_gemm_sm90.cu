@@ -120,8 +120,8 @@ void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank
   const DType dtype = args.a.dtype;
   const int shards = layout.world.size();
   const void* gathered = shards > 1 ? plan.window(kGatheredWindow, rank) : args.a.data;
-  params.own = sm90::make_tensor_map({args.a.data, dtype, layout.k, layout.shard_rows, 1}, GemmShape::kTileK,
-                                     GemmShape::kTileM);
+  params.own =
+      sm90::make_tensor_map({args.a.data, dtype, layout.k, layout.shard_rows, 1}, GemmShape::kTileK, GemmShape::kTileM);
   params.gathered = sm90::make_tensor_map({gathered, dtype, layout.k, layout.shard_rows, shards}, GemmShape::kTileK,
                                           GemmShape::kTileM);
   params.b = sm90::make_tensor_map({args.b.data, dtype, layout.n, layout.k, 1}, GemmShape::kBoxCols, GemmShape::kTileK);

@@ -59,7 +59,8 @@ class BulkCopier {
     const uint32_t piece = loads_ % BulkPieces::kPieces;
     ++loads_;
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &pieces_->loaded[piece], bytes);
-    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_->data[piece], from, bytes, &pieces_->loaded[piece]);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_->data[piece], from, bytes,
+                       &pieces_->loaded[piece]);
   }
 
   __device__ void store(std::byte* to, uint32_t bytes) {

@@ -29,7 +29,7 @@ struct GemmShape {
   static constexpr int kStages = 4;
   static constexpr int kConsumers = 2;  // warpgroups, 64 rows each
   static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr int kBoxCols = 64;   // columns of B and C per TMA box
+  static constexpr int kBoxCols = 64;  // columns of B and C per TMA box
   static constexpr int kBoxes = kTileN / kBoxCols;
   static constexpr int kRowsPerConsumer = kTileM / kConsumers;
 
@@ -51,7 +51,7 @@ struct GemmShared {
 
 // Where a tile's operands and result lie, in elements.
 struct TileCoords {
-  int row = 0;     // in the shard
+  int row = 0;  // in the shard
   int a_shard = 0;
   int c_shard = 0;
   int col = 0;
@@ -113,8 +113,7 @@ class LoadJob {
   }
 
  private:
-  static constexpr uint32_t kStageBytes =
-      sizeof(Element) * GemmShape::kTileK * (GemmShape::kTileM + GemmShape::kTileN);
+  static constexpr uint32_t kStageBytes = sizeof(Element) * GemmShape::kTileK * (GemmShape::kTileM + GemmShape::kTileN);
 
   GemmShared<Element>& shared_;
   const CUtensorMap* b_;

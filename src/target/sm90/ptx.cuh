@@ -35,9 +35,7 @@ __device__ inline void rows_before_async_reads() { ptx::fence_proxy_async(ptx::s
 __device__ inline void shared_stores_before_tma() { ptx::fence_proxy_async(ptx::space_shared); }
 
 // Barriers this thread has initialised, before any thread or the copy engine uses them.
-__device__ inline void barriers_before_use() {
-  ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster);
-}
+__device__ inline void barriers_before_use() { ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster); }
 
 // ---- barriers --------------------------------------------------------------------------------------
 
@@ -87,8 +85,8 @@ __device__ inline void wgmma_results(float (&d)[kCount]) {
 // Describes an operand in shared memory, 128-byte swizzled; strides in bytes.
 __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_bytes, uint32_t stride_bytes) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  return kSwizzle128 | static_cast<uint64_t>(stride_bytes >> 4) << 32 | static_cast<uint64_t>(leading_bytes >> 4) << 16 |
-         ((address & 0x3ffff) >> 4);
+  return kSwizzle128 | static_cast<uint64_t>(stride_bytes >> 4) << 32 |
+         static_cast<uint64_t>(leading_bytes >> 4) << 16 | ((address & 0x3ffff) >> 4);
 }
 
 #define MK_ACC4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
@@ -96,20 +94,21 @@ __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_byte
 #define MK_ACC64(d, i) MK_ACC16(d, i), MK_ACC16(d, i + 16), MK_ACC16(d, i + 32), MK_ACC16(d, i + 48)
 
 // d = a·b (+ d if `accumulate`): 64 × 256 × 16, A with k contiguous, B with n contiguous.
-#define MK_WGMMA_64X256X16(type)                                                                     \
-  asm volatile(                                                                                      \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                                  \
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type " {"                               \
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                      \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "            \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "            \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "            \
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "            \
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "            \
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "\
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"\
-      "}, %128, %129, p, 1, 1, 0, 1;\n}\n"                                                           \
-      : MK_ACC64(d, 0), MK_ACC64(d, 64)                                                              \
+#define MK_WGMMA_64X256X16(type)                                                                       \
+  asm volatile(                                                                                        \
+      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                                    \
+      "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type                                     \
+      " {"                                                                                             \
+      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
+      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "               \
+      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "               \
+      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "               \
+      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "               \
+      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "               \
+      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "   \
+      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127" \
+      "}, %128, %129, p, 1, 1, 0, 1;\n}\n"                                                             \
+      : MK_ACC64(d, 0), MK_ACC64(d, 64)                                                                \
       : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)))
 
 template <class Element>
@@ -145,6 +144,9 @@ struct SystemAtomics {
 
   __device__ static uint64_t load_acquire(const uint64_t* word) {
     return Word(*const_cast<uint64_t*>(word)).load(cuda::memory_order_acquire);
+  }
+  __device__ static uint64_t load_relaxed(const uint64_t* word) {
+    return Word(*const_cast<uint64_t*>(word)).load(cuda::memory_order_relaxed);
   }
   __device__ static void store_release(uint64_t* word, uint64_t value) {
     Word(*word).store(value, cuda::memory_order_release);

@@ -1,0 +1,115 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# mk — installs what is missing, builds, and runs or tests mKernel.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+usage="usage: ./mk run [flags]    install what is missing, build, run and check every operator
+       ./mk test           install what is missing, build, run all tests
+       ./mk build          install what is missing, build
+       ./mk WORD [flags]   hand any other word to the program, e.g. ./mk info"
+
+# All chatter goes to stderr: stdout belongs to the program and the tests.
+say() { echo "mk: $*" >&2; }
+
+# A tool or library counts as present wherever it comes from.
+has_header() { printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null; }
+has_package() { [[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
+
+missing_packages() {
+  local tool header
+  for tool in cmake:cmake ninja:ninja-build g++:g++ git:git python3:python3; do
+    command -v "${tool%%:*}" >/dev/null || echo "${tool##*:}"
+  done
+  for header in gtest/gtest.h:libgtest-dev CLI/CLI.hpp:libcli11-dev fmt/format.h:libfmt-dev \
+    nlohmann/json.hpp:nlohmann-json3-dev; do
+    has_header "${header%%:*}" || has_package "${header##*:}" || echo "${header##*:}"
+  done
+}
+
+install_missing() {
+  local missing as_root=()
+  mapfile -t missing < <(missing_packages)
+  ((${#missing[@]})) || return 0
+  if ((EUID != 0)); then
+    as_root=(sudo -n)
+    if ! sudo -n true 2>/dev/null; then
+      say "these packages are missing; install them with"
+      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
+      exit 1
+    fi
+  fi
+  say "installing ${missing[*]}"
+  "${as_root[@]}" apt-get -qq update
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# ninja's output: a line of progress every few seconds, and whatever is no progress.
+show_progress() {
+  local line shown=$SECONDS
+  while IFS= read -r line; do
+    case "$line" in
+      \[*/*\]*) ((SECONDS - shown < 5)) || { shown=$SECONDS; say "$line"; } ;;
+      "ninja: no work to do.") ;;
+      *) echo "$line" >&2 ;;
+    esac
+  done
+}
+
+# build TREE TARGET [cmake flags]
+build() {
+  local tree=$1 target=$2 log
+  shift 2
+  mkdir -p "$tree"
+  log="$tree/configure.log"
+  cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  sed -n 's/^-- mKernel: /mk: /p' "$log" >&2
+  "${in_tree[@]}" cmake --build "$tree" --target "$target" 2>&1 | show_progress || { say "the build in $tree failed"; exit 1; }
+}
+
+passed=0 failed=0 skipped=0
+
+# run_tests TREE [ctest flags]: runs them all and adds to the counts above.  That no test ran is a failure.
+run_tests() {
+  local tree=$1 log="$1/ctest.log" bad total idle
+  shift
+  "${in_tree[@]}" ctest --test-dir "$tree" -j "$(nproc)" --output-on-failure --timeout 300 "$@" 2>&1 | tee "$log" || true
+  read -r bad total < <(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log") || {
+    say "no tests ran in $tree"
+    bad=1 total=1
+  }
+  idle=$(grep -cE '^[[:space:]]+[0-9]+ - .+ \(Skipped\)$' "$log" || true)
+  passed=$((passed + total - bad - idle)) failed=$((failed + bad)) skipped=$((skipped + idle))
+}
+
+run_all_tests() {
+  build build all
+  run_tests build
+  # Under sanitizers only the tests are built, with little optimisation: half the time to build.
+  local sanitized=(-DMKERNEL_CUDA=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1)
+  # ThreadSanitizer's shadow memory needs known addresses: no randomisation where that is allowed.
+  ! setarch "$(uname -m)" -R true 2>/dev/null || in_tree=(setarch "$(uname -m)" -R)
+  build build/tsan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=thread
+  run_tests build/tsan -L race
+  in_tree=()
+  build build/asan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=address,undefined
+  run_tests build/asan -L asan
+  if ((skipped)); then
+    echo "$passed passed, $failed failed, $skipped skipped"
+  else
+    echo "$passed passed, $failed failed"
+  fi
+  ((failed == 0))
+}
+
+in_tree=()  # a command that starts what is built and tested
+case "${1:-}" in
+  "") echo "$usage" >&2; exit 2 ;;
+  test) install_missing; run_all_tests ;;
+  build) install_missing; build build all ;;
+  *)
+    install_missing
+    build build mkernel_program
+    exec build/mkernel "$@"
+    ;;
+esac

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// target/sim/sim_machine.h — the machine whose worker is a fibre.
+#pragma once
+
+#include <cstdint>
+
+#include "core/machine.h"
+#include "target/sim/sim_world.h"
+
+namespace mk::sim {
+
+class SimMachine {
+ public:
+  SimMachine(SimWorld& world, Worker& worker)
+      : sim_(world), worker_(worker), ring_(world.network().ring(worker.rank)) {}
+
+  const WorldShape& world() const { return sim_.core().spec.world; }
+  int rank() const { return worker_.rank; }
+  uint64_t epoch() const { return worker_.epoch; }
+
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    subject_ = subject;
+    return sim_.signals().wait(worker_, signal, wanted, subject);
+  }
+  void add(const Signal& signal, uint64_t amount) { sim_.add(worker_, signal, amount); }
+  void copy(const Place& to, const Place& from, uint64_t bytes) { sim_.copy(worker_, to, from, bytes, subject_); }
+  bool put(const Put& put, int64_t subject) {
+    uint64_t position = 0;
+    if (!sim_.network().put(worker_, ring_, put, subject, position)) return false;
+    puts_end_ = position + 1;
+    return true;
+  }
+  bool settle() { return sim_.network().settle(worker_, puts_end_); }
+  void note(const Event&) {}
+
+  // The target's part of the compute role.
+  void compute(const Place& rows, uint64_t bytes, double flops, int64_t tile) {
+    sim_.compute(worker_, rows, bytes, flops, tile);
+  }
+  SimWorld& sim() { return sim_; }
+
+ protected:
+  RingView& ring() { return ring_; }  // a test's broken machine may bend it
+  Worker& worker() { return worker_; }
+
+ private:
+  SimWorld& sim_;
+  Worker& worker_;
+  RingView ring_;
+  int64_t subject_ = -1;
+  uint64_t puts_end_ = 0;
+};
+
+static_assert(Machine<SimMachine>);
+
+}  // namespace mk::sim

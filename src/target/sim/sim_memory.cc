@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// target/sim/sim_memory.cc — see sim_memory.h.
+#include "target/sim/sim_memory.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+namespace mk::sim {
+namespace {
+
+// Puts of a rank that may be unordered with each other.  All are settled when a launch ends.
+constexpr int kLanes = 32;
+
+// What a window holds before anybody writes it.
+constexpr std::byte kPoison{0xff};
+
+}  // namespace
+
+SimMemory::SimMemory(SimCore& core) : core_(core) {
+  const SimSpec& spec = core.spec;
+  if (!spec.with_data) return;
+  const int ranks = spec.world.size();
+  num_threads_ = static_cast<int>(core.workers.size()) + ranks * kLanes;
+  clocks_.assign(core.workers.size(), Clock(num_threads_));
+  put_ticks_.assign(static_cast<size_t>(ranks) * kLanes, 0);
+  windows_.resize(ranks);
+  shadows_.assign(ranks, std::vector<Shadow>(kFirstOperatorWindow + spec.window_bytes.size()));
+  for (auto& of_rank : windows_) {
+    of_rank.resize(kFirstOperatorWindow);
+    for (const uint64_t bytes : spec.window_bytes) of_rank.emplace_back(bytes, kPoison);
+  }
+  for (const Worker& worker : core.workers) clocks_[worker.number].tick(worker.number);
+}
+
+std::byte* SimMemory::at(const Place& place, uint64_t epoch) {
+  if (!core_.spec.with_data) return nullptr;
+  if (place.window == kInputWindow) return const_cast<std::byte*>(core_.spec.input(place.rank, epoch)) + place.offset;
+  return windows_[place.rank][place.window].data() + place.offset;
+}
+
+Actor SimMemory::actor(const Worker& worker, int64_t subject) const {
+  if (!core_.spec.with_data) return {};
+  return {worker.number, &clocks_[worker.number], worker.epoch, subject};
+}
+
+void SimMemory::read(const Actor& actor, const Place& from, uint64_t bytes) {
+  if (!core_.spec.with_data || from.window == kInputWindow || bytes == 0) return;
+  const Access access{actor.thread, (*actor.clock)[actor.thread], static_cast<uint32_t>(actor.epoch), actor.subject};
+  judge(shadows_[from.rank][from.window].read(from.offset, from.offset + bytes, access, *actor.clock), actor, "reads",
+        from);
+}
+
+void SimMemory::copy(const Actor& actor, const Place& to, const Place& from, uint64_t bytes) {
+  if (!core_.spec.with_data || bytes == 0 || !inside(actor, to, bytes) || !inside(actor, from, bytes)) return;
+  read(actor, from, bytes);
+  const Access access{actor.thread, (*actor.clock)[actor.thread], static_cast<uint32_t>(actor.epoch), actor.subject};
+  judge(shadows_[to.rank][to.window].write(to.offset, to.offset + bytes, access, *actor.clock), actor, "overwrites",
+        to);
+  std::memcpy(at(to, actor.epoch), at(from, actor.epoch), bytes);
+}
+
+bool SimMemory::inside(const Actor& actor, const Place& place, uint64_t bytes) {
+  if (place.window == kInputWindow) return true;
+  const uint64_t size = core_.spec.window_bytes[place.window - kFirstOperatorWindow];
+  if (bytes <= size && place.offset <= size - bytes) return true;
+  core_.complain("visibility", fmt::format("{} leaves window {} of rank {}: {} bytes at {}",
+                                           describe(actor.thread, actor.epoch, actor.subject), place.window, place.rank,
+                                           bytes, place.offset));
+  return false;
+}
+
+ClockSnapshot SimMemory::release(const Worker& worker) {
+  if (!core_.spec.with_data) return nullptr;
+  Clock& clock = clocks_[worker.number];
+  ClockSnapshot snapshot = std::make_shared<const Clock>(clock);
+  clock.tick(worker.number);
+  return snapshot;
+}
+
+void SimMemory::acquire(const Worker& worker, const ClockSnapshot& clock) {
+  if (clock != nullptr) clocks_[worker.number].join(*clock);
+}
+
+void SimMemory::acquire(const Worker& worker, const Clock& clock) {
+  if (core_.spec.with_data) clocks_[worker.number].join(clock);
+}
+
+PutClock SimMemory::start_put(int rank, uint64_t ticket, const Clock& sender) {
+  if (!core_.spec.with_data) return {};
+  const size_t lane = rank * kLanes + ticket % kLanes;
+  PutClock put{static_cast<int>(core_.workers.size() + lane), sender};
+  put.clock.set(put.thread, ++put_ticks_[lane]);
+  return put;
+}
+
+std::string SimMemory::describe(int thread, uint64_t epoch, int64_t subject) const {
+  const int num_workers = static_cast<int>(core_.workers.size());
+  if (thread < num_workers) return SimCore::whereabouts(core_.workers[thread], epoch, subject);
+  return fmt::format("a put of rank {}, launch {}, chunk {}", (thread - num_workers) / kLanes, epoch, subject);
+}
+
+void SimMemory::judge(const std::optional<Conflict>& conflict, const Actor& actor, const char* verb,
+                      const Place& place) {
+  if (!conflict) return;
+  const std::string range =
+      fmt::format("bytes {}-{} of window {} of rank {}", conflict->begin, conflict->end, place.window, place.rank);
+  const std::string me = describe(actor.thread, actor.epoch, actor.subject);
+  if (conflict->earlier.thread < 0) {
+    core_.complain("visibility", fmt::format("{} {} {}, which nobody has written", me, verb, range));
+    return;
+  }
+  core_.complain("visibility",
+                 fmt::format("{} {} {}, which {} {}; no signal orders the two", me, verb, range,
+                             describe(conflict->earlier.thread, conflict->earlier.epoch, conflict->earlier.subject),
+                             conflict->earlier_wrote ? "wrote" : "may still read"));
+}
+
+}  // namespace mk::sim

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// target/sim/sim_world.cc — see sim_world.h.
+#include "target/sim/sim_world.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace mk::sim {
+
+SimWorld::SimWorld(const SimSpec& spec)
+    : core_(spec),
+      memory_(core_),
+      signals_(core_, memory_),
+      network_(core_, memory_, signals_),
+      ranks_(spec.world.size()) {
+  for (Rank& rank : ranks_) rank.clock = memory_.make_clock();
+}
+
+void SimWorld::run(int launches, std::function<void(Worker&)> body) {
+  body_ = std::move(body);
+  launches_ = launches;
+  unfinished_ = static_cast<int>(ranks_.size());
+  network_.open();
+  for (int rank = 0; rank < static_cast<int>(ranks_.size()); ++rank) {
+    core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.launch), [this, rank] { launch(rank); });
+  }
+  core_.scheduler.run();
+  if (!core_.stopped() && unfinished_ > 0) report_stuck();
+  if (!core_.stopped()) signals_.check_balance();
+  network_.close();
+  core_.scheduler.run();  // whoever was stuck leaves, and the proxies
+}
+
+void SimWorld::launch(int rank) {
+  if (core_.stopped()) return;
+  ++ranks_[rank].launched;
+  for (int index = 0; index < core_.spec.roles.total(); ++index) {
+    Worker& worker = core_.worker(rank, index);
+    worker.epoch = ranks_[rank].launched;
+    memory_.acquire(worker, ranks_[rank].clock);
+    worker.fibre = core_.scheduler.spawn([this, &worker] {
+      body_(worker);
+      leave(worker);
+    });
+  }
+}
+
+void SimWorld::leave(Worker& worker) {
+  Rank& rank = ranks_[worker.rank];
+  worker.ended = core_.scheduler.now();
+  if (const ClockSnapshot clock = memory_.release(worker)) rank.clock.join(*clock);
+  if (core_.stopped() || ++rank.exits % core_.spec.roles.total() != 0) return;
+  ended_ = std::max(ended_, core_.scheduler.now());
+  if (rank.launched == launches_) {
+    --unfinished_;
+    return;
+  }
+  core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.launch),
+                             [this, number = worker.rank] { launch(number); });
+}
+
+void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t bytes, int64_t subject) {
+  const Costs& costs = core_.spec.costs;
+  const Time now = core_.scheduler.now();
+  Time cost = Costs::transfer(bytes, costs.copy_gb_s);
+  std::string detail;
+  if (to.rank != from.rank) {
+    const Time left = occupy(ranks_[from.rank].out, ranks_[to.rank].in, now, Costs::transfer(bytes, costs.nvlink_gb_s));
+    cost = std::max(cost, left - now);
+    ranks_[worker.rank].nvlink_bytes += bytes;
+    if (core_.spec.traced) detail = fmt::format("to rank {}", to.rank);
+  }
+  core_.spend(worker, SpanKind::kCopy, cost, subject, std::move(detail));
+  memory_.copy(memory_.actor(worker, subject), to, from, bytes);
+}
+
+void SimWorld::add(Worker& worker, const Signal& signal, uint64_t amount) {
+  core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.nvlink_latency),
+                             [this, signal, amount, clock = memory_.release(worker)] {
+                               if (!core_.stopped()) signals_.pay(signal, amount, clock);
+                             });
+}
+
+void SimWorld::compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile) {
+  memory_.read(memory_.actor(worker, tile), rows, bytes);
+  core_.spend(worker, SpanKind::kTile, core_.spec.costs.tile(flops), tile);
+}
+
+void SimWorld::report_stuck() {
+  std::string account;
+  int stuck = 0;
+  constexpr int kMostNamed = 24;
+  for (const Worker& worker : core_.workers) {
+    if (!worker.parked) continue;
+    if (++stuck > kMostNamed) continue;
+    account +=
+        fmt::format("\n  {} waits for {}", SimCore::whereabouts(worker, worker.epoch, worker.subject), worker.awaiting);
+  }
+  if (stuck > kMostNamed) account += fmt::format("\n  and {} more", stuck - kMostNamed);
+  core_.complain("deadlock", fmt::format("nobody can go on; {} workers wait:{}", stuck, account));
+}
+
+}  // namespace mk::sim

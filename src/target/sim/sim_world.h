@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// target/sim/sim_world.h — a whole world in one thread: its ranks, their launches, and the end of it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "core/command.h"
+#include "core/window.h"
+#include "target/sim/sim_core.h"
+#include "target/sim/sim_memory.h"
+#include "target/sim/sim_network.h"
+#include "target/sim/sim_signals.h"
+
+namespace mk::sim {
+
+class SimWorld {
+ public:
+  explicit SimWorld(const SimSpec& spec);
+
+  // Runs body(worker) for every worker, `launches` times back to back on every rank.  Ends with a
+  // complaint if somebody is stuck or a signal was not paid what was awaited.
+  void run(int launches, std::function<void(Worker&)> body);
+
+  // A copy inside the node by a worker.
+  void copy(Worker& worker, const Place& to, const Place& from, uint64_t bytes, int64_t subject);
+  // An add by a worker; it arrives a latency later.
+  void add(Worker& worker, const Signal& signal, uint64_t amount);
+  // A tile's maths on rows of the worker's own rank.
+  void compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile);
+
+  SimCore& core() { return core_; }
+  const SimCore& core() const { return core_; }
+  SimMemory& memory() { return memory_; }
+  SimSignals& signals() { return signals_; }
+  SimNetwork& network() { return network_; }
+
+  Time ended() const { return ended_; }
+  uint64_t nvlink_bytes(int rank) const { return ranks_[rank].nvlink_bytes; }
+  uint64_t network_bytes(int rank) const { return network_.bytes(rank); }
+
+ private:
+  struct Rank {
+    int launched = 0;
+    int exits = 0;
+    Clock clock;  // of everything the rank has done in launches that ended
+    Link out;
+    Link in;
+    uint64_t nvlink_bytes = 0;
+  };
+
+  void launch(int rank);
+  void leave(Worker& worker);
+  void report_stuck();
+
+  SimCore core_;
+  SimMemory memory_;
+  SimSignals signals_;
+  SimNetwork network_;
+  std::vector<Rank> ranks_;
+  std::function<void(Worker&)> body_;
+  int launches_ = 0;
+  int unfinished_ = 0;  // ranks
+  Time ended_ = 0;
+};
+
+}  // namespace mk::sim

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// tests/base/math_test.cc — the small maths, against its definition.
+#include "base/math.h"
+
+#include <gtest/gtest.h>
+
+namespace mk::test {
+namespace {
+
+TEST(CeilDiv, IsTheFewestBlocksThatHoldEverything) {
+  for (int b = 1; b <= 17; ++b) {
+    for (int a = 0; a <= 70; ++a) {
+      const int blocks = ceil_div(a, b);
+      ASSERT_GE(blocks * b, a);
+      ASSERT_LT((blocks - 1) * b, a) << "one block fewer would do";
+    }
+  }
+}
+
+TEST(RoundUp, IsTheNextMultiple) {
+  for (int multiple = 1; multiple <= 17; ++multiple) {
+    for (int a = 0; a <= 70; ++a) {
+      const int rounded = round_up(a, multiple);
+      ASSERT_EQ(rounded % multiple, 0);
+      ASSERT_GE(rounded, a);
+      ASSERT_LT(rounded - multiple, a);
+    }
+  }
+}
+
+TEST(Wrap, IsCongruentAndInRange) {
+  for (int n = 1; n <= 9; ++n) {
+    for (int a = -30; a <= 30; ++a) {
+      const int wrapped = wrap(a, n);
+      ASSERT_GE(wrapped, 0);
+      ASSERT_LT(wrapped, n);
+      ASSERT_EQ((a - wrapped) % n, 0);
+    }
+  }
+}
+
+TEST(MinMax, TakeTheSmallerAndTheLarger) {
+  EXPECT_EQ(min_of(-2, 3), -2);
+  EXPECT_EQ(min_of(3, -2), -2);
+  EXPECT_EQ(max_of(-2, 3), 3);
+  EXPECT_EQ(max_of(3, -2), 3);
+}
+
+}  // namespace
+}  // namespace mk::test

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// tests/chaos/ag_gemm_chaos_test.cc — the operator over a fabric that reorders, delays and stalls puts.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/support/ag_gemm_launch.h"
+#include "tests/support/chaos_fabric.h"
+
+namespace mk::test {
+namespace {
+
+std::unique_ptr<runtime::WorldState> chaotic_world(const WorldShape& shape, uint64_t seed, const ChaosOptions& chaos,
+                                                   const Options& options = {}) {
+  return runtime::make_local_world(shape, DeviceKind::kCpu, options, [=](std::unique_ptr<Fabric> inner, int rank) {
+    return std::make_unique<ChaosFabric>(std::move(inner), seed_of(seed, rank), chaos);
+  });
+}
+
+struct Weather {
+  const char* name;
+  ChaosOptions chaos;
+  int ring_capacity;
+};
+
+constexpr Weather kWeathers[] = {
+    {"mixed", {}, 256},
+    {"mostly_full", {.full = 90}, 2},
+    {"long_stalls", {.stall = 20, .stall_calls = 500}, 256},
+    {"puts_pile_up", {.full = 0, .release = 3}, 256},
+    {"told_very_late", {.full = 0, .release = 90, .report = 2}, 1},
+};
+
+using WorldAndWeather = std::tuple<WorldShape, Weather>;
+
+class AgGemmChaos : public testing::TestWithParam<WorldAndWeather> {};
+
+std::string world_and_weather(const testing::TestParamInfo<WorldAndWeather>& info) {
+  return name_of(std::get<0>(info.param)) + "_" + std::get<1>(info.param).name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Worlds, AgGemmChaos,
+                         testing::Combine(testing::ValuesIn(worlds_with_nodes()), testing::ValuesIn(kWeathers)),
+                         world_and_weather);
+
+TEST_P(AgGemmChaos, EveryQueuedLaunchIsExactForEverySeed) {
+  constexpr uint64_t kSeeds = 4;
+  const auto& [shape, weather] = GetParam();
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    const auto world = chaotic_world(shape, seed, weather.chaos, {.ring_capacity = weather.ring_capacity});
+    EXPECT_TRUE(runs_right(*world, {97, 3, 5}, {.seed = seed})) << "seed " << seed;
+  }
+}
+
+TEST(AgGemmChaosShapes, AlternatingShapesAreExactInOneChaoticWorld) {
+  const WorldShape shape{2, 2};
+  const auto world = chaotic_world(shape, 1, {});
+  std::vector<AgGemmLaunch> launches;
+  for (int i = 0; i < 8; ++i) {
+    launches.emplace_back(shape, i % 2 == 0 ? Shape{65, 7, 3} : Shape{33, 66, 2}, DType::kFp16, i);
+    enqueue(*world, launches.back());
+  }
+  finish(*world);
+  for (const AgGemmLaunch& launch : launches) EXPECT_TRUE(launch.is_right());
+}
+
+}  // namespace
+}  // namespace mk::test

@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# tests/cli/cli_test.py — the contract of the program `mkernel`: exit codes, one-line errors, JSON rows.
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = None
+
+KEYS = {"op", "device", "nodes", "ranks", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
+        "nvlink_bytes", "network_bytes", "workspace_bytes", "error", "bound", "correct", "commit"}
+
+# nodes, ranks, rows a rank, n, k, dtype
+ROWS = [(1, 1, 33, 65, 17, "fp32"), (1, 2, 1, 1, 1, "bf16"), (1, 8, 31, 7, 13, "fp16"), (2, 1, 97, 2, 3, "bf16"),
+        (2, 3, 33, 65, 1, "fp16"), (2, 8, 7, 129, 5, "bf16"), (3, 4, 2, 3, 67, "fp32"), (4, 2, 65, 1, 2, "fp16")]
+
+# What is wrong, and the word its one line must have.
+WRONG_USAGE = [
+    ([], "run"),
+    (["walk"], "walk"),
+    (["run", "no_such_operator"], "operator"),
+    (["run", "--no-such-flag", "1"], "--no-such-flag"),
+    (["run", "ag_gemm", "--m"], "--m"),
+    (["run", "ag_gemm", "--m", "0"], "--m"),
+    (["run", "ag_gemm", "--m", "-16"], "--m"),
+    (["run", "ag_gemm", "--m", "17"], "--m"),
+    (["run", "ag_gemm", "--m", "12x"], "--m"),
+    (["run", "ag_gemm", "--m", "99999999999999999999"], "--m"),
+    (["run", "ag_gemm", "--n", "0"], "--n"),
+    (["run", "ag_gemm", "--n", "-1"], "--n"),
+    (["run", "ag_gemm", "--k", "0"], "--k"),
+    (["run", "ag_gemm", "--k", "1.5"], "--k"),
+    (["run", "ag_gemm", "--nodes", "0"], "--nodes"),
+    (["run", "ag_gemm", "--nodes", "99999"], "--nodes"),
+    (["run", "ag_gemm", "--ranks", "0"], "--ranks"),
+    (["run", "ag_gemm", "--ranks", "-8"], "--ranks"),
+    (["run", "ag_gemm", "--dtype", "fp8"], "--dtype"),
+    (["run", "ag_gemm", "--device", "tpu"], "--device"),
+    (["run", "ag_gemm", "--launches", "0"], "--launches"),
+    (["run", "ag_gemm", "--launches", "many"], "--launches"),
+    (["run", "ag_gemm", "--seed", "-1"], "--seed"),
+    (["run", "ag_gemm", "--timeout-ms", "0"], "--timeout-ms"),
+    (["run", "ag_gemm", "--timeout-ms", "-1"], "--timeout-ms"),
+    (["run", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
+]
+
+
+def mkernel(*arguments, **variables):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MKERNEL_")} | variables
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=100,
+                          env=environment)
+
+
+def run_on_cpu(*arguments, **variables):
+    return mkernel("run", "ag_gemm", "--device", "cpu", *arguments, **variables)
+
+
+class Cli(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.json = Path(folder.name) / "rows"
+
+    def rows(self):
+        return [json.loads(line) for line in self.json.read_text().splitlines()]
+
+    def assert_one_line(self, result, code, word):
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn(word, result.stderr)
+
+    def test_every_world_is_correct_and_its_row_says_what_was_run(self):
+        for nodes, ranks, shard, n, k, dtype in ROWS:
+            with self.subTest(f"{nodes}x{ranks}"):
+                asked = {"nodes": nodes, "ranks": ranks, "m": shard * nodes * ranks, "n": n, "k": k, "dtype": dtype,
+                         "launches": 5}
+                flags = [word for key, value in asked.items() for word in (f"--{key}", value)]
+                self.json.unlink(missing_ok=True)
+                result = run_on_cpu(*flags, "--json", self.json)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                (row,) = self.rows()
+                self.assertLessEqual(asked.items(), row.items())
+                self.assertIs(row["correct"], True)
+
+    def test_a_row_has_every_key_of_the_contract(self):
+        self.assertEqual(run_on_cpu("--m", 64, "--json", self.json).returncode, 0)
+        (row,) = self.rows()
+        self.assertEqual(KEYS - row.keys(), set())
+        self.assertEqual((row["op"], row["device"]), ("ag_gemm", "cpu"))
+        self.assertGreater(row["time_us"], 0)
+        self.assertGreater(row["tflops_per_rank"], 0)
+        self.assertLessEqual(row["error"], row["bound"])
+        self.assertTrue(row["commit"])
+
+    def test_bytes_are_those_of_one_launch(self):
+        nodes, ranks, shard, k = 2, 3, 33, 17
+        flags = ["--nodes", nodes, "--ranks", ranks, "--m", nodes * ranks * shard, "--k", k, "--dtype", "fp32"]
+        self.assertEqual(run_on_cpu(*flags, "--launches", 3, "--json", self.json).returncode, 0)
+        (row,) = self.rows()
+        shard_bytes = shard * k * 4
+        self.assertEqual(row["network_bytes"], (nodes - 1) * shard_bytes)
+        self.assertEqual(row["nvlink_bytes"], nodes * (ranks - 1) * shard_bytes)
+        self.assertGreater(row["workspace_bytes"], nodes * ranks * shard_bytes)
+
+    def test_rows_are_appended(self):
+        for _ in range(2):
+            self.assertEqual(run_on_cpu("--m", 32, "--json", self.json).returncode, 0)
+        self.assertEqual(len(self.rows()), 2)
+
+    def test_the_table_has_a_verdict_for_every_operator(self):
+        result = mkernel("run", "all", "--device", "cpu", "--nodes", 1, "--ranks", 2)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        header = next(line for line in result.stdout.splitlines() if line.startswith("operator"))
+        for column in ("world", "shape", "time", "TFLOP/s", "NVLink", "network", "error", "verdict"):
+            self.assertIn(column, header)
+        self.assertRegex(result.stdout, r"(?m)^ag_gemm +1x2 .* correct$")
+
+    def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):
+        for arguments, word in WRONG_USAGE:
+            with self.subTest(" ".join(arguments)):
+                on_cpu = [*arguments, "--device", "cpu"] if "ag_gemm" in arguments and "--device" not in arguments else arguments
+                result = mkernel(*on_cpu)
+                self.assert_one_line(result, 2, word)
+                self.assertEqual(result.stdout, "")
+
+    def test_a_variable_that_is_no_number_is_refused_by_name(self):
+        self.assert_one_line(run_on_cpu("--m", 32, MKERNEL_TIMEOUT="abc"), 2, "MKERNEL_TIMEOUT")
+        self.assert_one_line(run_on_cpu("--m", 32, MKERNEL_RING_CAPACITY="3"), 2, "MKERNEL_RING_CAPACITY")
+
+    def test_a_flag_wins_over_its_variable(self):
+        self.assertEqual(run_on_cpu("--m", 32, "--timeout-ms", 20000, MKERNEL_TIMEOUT="0").returncode, 0)
+
+    # No machine starts the threads of 64 ranks within the millisecond the first of them waits.
+    def test_a_launch_that_times_out_exits_with_1_and_says_who_waited(self):
+        result = run_on_cpu("--nodes", 4, "--ranks", 16, "--m", 64, "--n", 8, "--k", 8, "--timeout-ms", 1)
+        self.assert_one_line(result, 1, "waited 1 ms for")
+
+    def test_info_says_version_devices_and_what_is_missing(self):
+        result = mkernel("info")
+        self.assertEqual(result.returncode, 0)
+        for word in ("version", "cpu", "gpu", "missing", "ag_gemm"):
+            self.assertIn(word, result.stdout)
+
+    def test_cuda_is_refused_with_the_reason_where_it_is_missing(self):
+        missing = [line for line in mkernel("info").stdout.splitlines() if line.startswith("missing")]
+        if missing[0].split()[1:] == ["nothing"]:
+            self.skipTest("a GPU is here")
+        self.assert_one_line(mkernel("run", "--device", "cuda"), 2, "--device")
+
+    def test_help_is_no_error(self):
+        result = mkernel("--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("--timeout-ms", result.stdout)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAM = options.program
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// tests/core/roles_test.cc — every worker has one post, every post one worker.
+#include "core/roles.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <utility>
+
+namespace mk::test {
+namespace {
+
+constexpr RoleCounts kCounts[] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 4},    {1, 1, 1, 1},
+                                  {3, 2, 4, 7}, {8, 2, 8, 2}, {8, 4, 8, 112}};
+
+int count_of(const RoleCounts& counts, Role role) {
+  switch (role) {
+    case Role::kIntra: return counts.intra;
+    case Role::kSend: return counts.send;
+    case Role::kForward: return counts.forward;
+    default: return counts.compute;
+  }
+}
+
+TEST(Roles, PostsPartitionTheWorkers) {
+  for (const RoleCounts& counts : kCounts) {
+    std::set<std::pair<Role, int>> posts;
+    for (int worker = 0; worker < counts.total(); ++worker) {
+      const Post post = counts.post_of(worker);
+      EXPECT_TRUE(posts.insert({post.role, post.index}).second) << "two workers at one post";
+      EXPECT_EQ(post.count, count_of(counts, post.role));
+      EXPECT_GE(post.index, 0);
+      EXPECT_LT(post.index, post.count);
+    }
+    EXPECT_EQ(static_cast<int>(posts.size()), counts.total());
+  }
+}
+
+TEST(Roles, CommunicationHasTheLowestNumbers) {
+  for (const RoleCounts& counts : kCounts) {
+    for (int worker = 0; worker < counts.total(); ++worker) {
+      EXPECT_EQ(counts.post_of(worker).role == Role::kCompute, worker >= counts.total() - counts.compute);
+    }
+  }
+}
+
+TEST(Roles, EveryRoleHasItsOwnName) {
+  std::set<std::string> names;
+  for (const Role role : {Role::kIntra, Role::kSend, Role::kForward, Role::kCompute, Role::kProxy}) {
+    names.insert(name_of(role));
+  }
+  EXPECT_EQ(names.size(), 5u);
+  EXPECT_FALSE(names.contains("?"));
+}
+
+}  // namespace
+}  // namespace mk::test

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// tests/cuda/gpu_bad_input_test.cc — what only a GPU refuses, with the argument's name, before any launch.
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/cuda/gpu_launch.h"
+#include "tests/support/expect_error.h"
+
+namespace mk::test {
+namespace {
+
+constexpr Shape kProblem{16, 16, 16};
+
+void expect_refused(World& world, const char* named, const std::function<void(std::vector<AgGemmArgs>&)>& spoil) {
+  AgGemmLaunch host(shape_of(world), kProblem, DType::kBf16, 1);
+  GpuLaunch gpu(world, host);
+  std::vector<AgGemmArgs> args = gpu.args();
+  spoil(args);
+  EXPECT_TRUE(refuses({named}, [&] { ag_gemm(world, args); }));
+  EXPECT_TRUE(gpu_runs_right(world, kProblem, DType::kBf16, 1));
+}
+
+TEST(GpuBadInput, EachArgumentIsNamedAndTheWorldStaysUsable) {
+  MK_NEEDS_GPU();
+  World world = World::local(1, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
+  expect_refused(world, "n is 12", [](auto& args) {
+    for (AgGemmArgs& of_rank : args) of_rank.b.cols = of_rank.c.cols = 12;
+  });
+  expect_refused(world, "k is 12", [](auto& args) {
+    for (AgGemmArgs& of_rank : args) of_rank.a.cols = of_rank.b.rows = 12;
+  });
+  expect_refused(world, "dtype is fp32", [](auto& args) {
+    for (AgGemmArgs& of_rank : args) of_rank.a.dtype = of_rank.b.dtype = of_rank.c.dtype = DType::kFp32;
+  });
+  expect_refused(world, "b of rank 1 is at",
+                 [](auto& args) { args[1].b.data = static_cast<char*>(args[1].b.data) + 8; });
+  expect_refused(world, "c of rank 0 is a null", [](auto& args) { args[0].c.data = nullptr; });
+}
+
+TEST(GpuBadInput, MoreRanksThanTheGpuHoldsAreRefused) {
+  MK_NEEDS_GPU();
+  for (const WorldShape& shape : {WorldShape{1, 33}, WorldShape{2, 9}, WorldShape{17, 1}}) {
+    EXPECT_TRUE(refuses({"nodes x ranks", "holds at most"},
+                        [&] { World::local(shape.nodes, shape.ranks, DeviceKind::kCuda); }));
+  }
+}
+
+}  // namespace
+}  // namespace mk::test

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// tests/cuda/gpu_world_test.cc — AllGather+GEMM on a Hopper GPU is right, in every world and with every tail.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "tests/cuda/gpu_launch.h"
+
+namespace mk::test {
+namespace {
+
+class GpuWorlds : public testing::TestWithParam<std::tuple<WorldShape, DType>> {};
+
+// Rows a rank has: 1, a prime, one past a tile.  N and K: the smallest TMA takes, odd multiples of it,
+// one step past a tile, one step past a stage of k, past all stages.  Small, because the host checks.
+constexpr Shape kGpuShapes[] = {{1, 8, 8}, {37, 72, 72}, {129, 264, 24}, {3, 248, 328}};
+
+TEST_P(GpuWorlds, ResultsAreExactWithTailsEverywhere) {
+  MK_NEEDS_GPU();
+  const auto [shape, dtype] = GetParam();
+  World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCuda, {.timeout_ms = 5000});
+  for (const Shape& problem : kGpuShapes) EXPECT_TRUE(gpu_runs_right(world, problem, dtype, 5)) << name_of(problem);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuWorlds,
+                         testing::Combine(testing::ValuesIn(kWorlds), testing::Values(DType::kBf16, DType::kFp16)),
+                         [](const auto& info) {
+                           return name_of(std::get<0>(info.param)) + "_" + name_of(std::get<1>(info.param));
+                         });
+
+TEST(GpuWorld, AThousandLaunchesBackToBackAreAllRight) {
+  MK_NEEDS_GPU();
+  World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
+  EXPECT_TRUE(gpu_runs_right(world, {40, 136, 72}, DType::kBf16, 1000));
+}
+
+TEST(GpuWorld, TwoShapesMayAlternateInOneWorld) {
+  MK_NEEDS_GPU();
+  World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_TRUE(gpu_runs_right(world, {40, 136, 72}, DType::kBf16, 3, 10 + round));
+    EXPECT_TRUE(gpu_runs_right(world, {130, 264, 136}, DType::kFp16, 3, 20 + round));
+  }
+}
+
+TEST(GpuWorld, EverySplitGivesTheSameResult) {
+  MK_NEEDS_GPU();
+  World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
+  for (const Split& split : {Split{1, 1, 1, 1}, Split{3, 2, 2, 3}, Split{20, 6, 3, 4}}) {
+    EXPECT_TRUE(gpu_runs_right(world, {300, 264, 136}, DType::kBf16, 3, 1, split));
+  }
+}
+
+TEST(GpuWorld, ARingOfOneSlotStillCarriesEverything) {
+  MK_NEEDS_GPU();
+  World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000, .ring_capacity = 1});
+  EXPECT_TRUE(gpu_runs_right(world, {300, 264, 136}, DType::kBf16, 3));
+}
+
+}  // namespace
+}  // namespace mk::test

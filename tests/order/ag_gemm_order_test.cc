@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT
+// tests/order/ag_gemm_order_test.cc — the order of tiles, as pure functions: each tile once, own rows first.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "ops/ag_gemm/ag_gemm_protocol.h"
+#include "tests/support/layouts.h"
+
+namespace mk::test {
+namespace {
+
+using ag_gemm_op::Layout;
+
+// Calls body with each layout: every shape and tiling, for several numbers of compute workers.
+template <class Body>
+void for_each_layout(const WorldShape& world, Body&& body) {
+  for_each_tiling([&](const Shape& shape, const ag_gemm_op::TileShape& tile) {
+    for (const int compute : {1, 3, 133}) {
+      SCOPED_TRACE(name_of(shape) + ", " + std::to_string(compute) + " workers, tile of " + std::to_string(tile.m));
+      body(layout_of(world, shape, tile, {1, 1, 1, compute}));
+    }
+  });
+}
+
+Post compute_post(const Layout& layout, int worker) { return {Role::kCompute, worker, layout.roles.compute}; }
+
+// The tiles of one worker, in its order.
+std::vector<Tile> tiles_of(const Layout& layout, int rank, int worker) {
+  std::vector<Tile> tiles;
+  ag_gemm_op::for_each_tile(layout, rank, compute_post(layout, worker), [&](const Tile& tile) {
+    tiles.push_back(tile);
+    return true;
+  });
+  return tiles;
+}
+
+class Order : public testing::TestWithParam<WorldShape> {};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, Order, testing::ValuesIn(kWorlds), case_name<testing::TestParamInfo<WorldShape>>);
+
+TEST_P(Order, EveryRankVisitsEveryTileOnce) {
+  for_each_layout(GetParam(), [](const Layout& layout) {
+    for (int rank = 0; rank < layout.world.size(); ++rank) {
+      std::vector<int> visits(layout.num_tiles());  // of (source, row block, column block)
+      for (int worker = 0; worker < layout.roles.compute; ++worker) {
+        for (const Tile& tile : tiles_of(layout, rank, worker)) {
+          ASSERT_TRUE(tile.row_block >= 0 && tile.row_block < layout.row_blocks);
+          ASSERT_TRUE(tile.col_block >= 0 && tile.col_block < layout.col_blocks);
+          ++visits[layout.chunk_number(tile.source, tile.row_block) * layout.col_blocks + tile.col_block];
+        }
+      }
+      ASSERT_EQ(std::count(visits.begin(), visits.end(), 1), layout.num_tiles());
+    }
+  });
+}
+
+TEST_P(Order, TilesCoverTheOutputAndNothingElse) {
+  for_each_layout(GetParam(), [](const Layout& layout) {
+    int64_t area = 0;
+    for (const Tile& tile : tiles_of(layout, 0, 0)) {
+      const Range rows = layout.rows_of(tile.row_block);
+      const Range cols = layout.cols_of(tile.col_block);
+      ASSERT_TRUE(rows.count >= 1 && rows.first + rows.count <= layout.shard_rows);
+      ASSERT_TRUE(cols.count >= 1 && cols.first + cols.count <= layout.n);
+      ASSERT_TRUE(tile.source >= 0 && tile.source < layout.world.size());
+      area += rows.count * cols.count;
+    }
+    if (layout.roles.compute == 1) {
+      ASSERT_EQ(area, layout.shard_rows * layout.world.size() * layout.n);
+    }
+  });
+}
+
+TEST_P(Order, EveryWorkerTakesOwnRowsThenTheNodesThenOtherNodes) {
+  const auto distance = [](const WorldShape& world, int rank, int source) {
+    return source == rank ? 0 : world.same_node(rank, source) ? 1 : 2;
+  };
+  for_each_layout(GetParam(), [&](const Layout& layout) {
+    for (int rank = 0; rank < layout.world.size(); ++rank) {
+      for (int worker = 0; worker < layout.roles.compute; ++worker) {
+        int reached = 0;
+        for (const Tile& tile : tiles_of(layout, rank, worker)) {
+          const int now = distance(layout.world, rank, tile.source);
+          ASSERT_GE(now, reached) << "tile " << tile.number << " of rank " << rank;
+          reached = now;
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Order, AWorkerStopsWhereItsBodySaysSo) {
+  for_each_layout(GetParam(), [](const Layout& layout) {
+    int visited = 0;
+    const bool finished = ag_gemm_op::for_each_tile(layout, 0, compute_post(layout, 0), [&](const Tile&) {
+      ++visited;
+      return false;
+    });
+    ASSERT_FALSE(finished);
+    ASSERT_EQ(visited, 1);
+  });
+}
+
+// A signal belongs to one chunk of one rank: two chunks that share one could let a tile start early.
+TEST_P(Order, NoTwoSignalsShareACounter) {
+  for_each_layout(GetParam(), [](const Layout& layout) {
+    std::set<uint32_t> counters;
+    for (int rank = 0; rank < layout.world.size(); ++rank) {
+      ASSERT_TRUE(counters.insert(layout.ready(rank)).second);
+      for (int chunk = 0; chunk < layout.row_blocks; ++chunk) {
+        ASSERT_TRUE(counters.insert(layout.arrived(rank, chunk)).second);
+      }
+    }
+    ASSERT_EQ(counters.size(), layout.num_signals());
+    ASSERT_LT(*counters.rbegin(), layout.num_signals());
+  });
+}
+
+}  // namespace
+}  // namespace mk::test

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT
+// tests/runtime/proxy_test.cc — commands from ring to fabric, completions back, failures to the stop word.
+#include "runtime/proxy.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "tests/support/eventually.h"
+#include "tests/support/recording_fabric.h"
+#include "tests/support/ring_memory.h"
+#include "tests/support/tampered_fabric.h"
+
+namespace mk::test {
+namespace {
+
+class Proxy : public testing::Test {
+ protected:
+  // Waits for room like a worker does.
+  void push(uint64_t number) {
+    const uint64_t position = producer.claim();
+    ASSERT_TRUE(eventually([&] { return producer.is_free(position); }));
+    producer.publish(position, numbered_command(number));
+  }
+  std::unique_ptr<runtime::Proxy> proxy_over(TamperedFabric::Hooks hooks) {
+    auto recording = std::make_unique<RecordingFabric>(log);
+    return std::make_unique<runtime::Proxy>(
+        memory.view(), std::make_unique<TamperedFabric>(std::move(recording), std::move(hooks)), &stop);
+  }
+  bool stopped() const { return HostAtomics::load_acquire(&stop) != 0; }
+  bool completes(uint64_t count) const {
+    return eventually([&] { return memory.completed() >= count; });
+  }
+
+  RingMemory memory{4};
+  const Producer producer{memory.view()};
+  uint64_t stop = 0;
+  std::vector<PutRecord> log;  // written by the proxy's thread; read once it has ended
+};
+
+TEST_F(Proxy, HandsEveryCommandToTheFabricOnceAndInOrder) {
+  constexpr uint64_t kCommands = 100;
+  auto proxy = proxy_over({});
+  for (uint64_t i = 0; i < kCommands; ++i) push(i);
+  EXPECT_TRUE(completes(kCommands));
+  proxy.reset();
+  ASSERT_EQ(log.size(), kCommands);
+  for (uint64_t i = 0; i < kCommands; ++i) {
+    EXPECT_EQ(log[i].ticket, i);
+    EXPECT_EQ(log[i].command.from_offset, i);
+    EXPECT_TRUE(is_whole(log[i].command));
+  }
+}
+
+TEST_F(Proxy, CountsTheBytesItPut) {
+  auto proxy = proxy_over({});
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < 10; ++i) {
+    push(i);
+    bytes += numbered_command(i).bytes;
+  }
+  EXPECT_TRUE(completes(10));
+  EXPECT_EQ(proxy->bytes_put(), bytes);
+}
+
+TEST_F(Proxy, TriesAgainWhenTheFabricIsFull) {
+  int asked = 0;
+  auto proxy = proxy_over({.put = [&](Fabric& inner, const Command& command, uint64_t ticket) {
+    return ++asked % 3 == 0 ? inner.put(command, ticket) : PutResult::kFull;
+  }});
+  for (uint64_t i = 0; i < 20; ++i) push(i);
+  EXPECT_TRUE(completes(20));
+  proxy.reset();
+  EXPECT_EQ(log.size(), 20u) << "a command was lost or put twice";
+}
+
+// The fabric tells of tickets 1, 2, 3 first and of 0 when it is let.
+TEST_F(Proxy, ReportsACommandCompleteOnlyWhenAllBeforeItAre) {
+  std::atomic<int> polled_with_gap = 0;
+  std::atomic<bool> let_go = false;
+  std::vector<uint64_t> untold;
+  auto proxy = proxy_over({.poll = [&](Fabric& inner, std::vector<uint64_t>& completed) {
+    inner.poll(untold);
+    std::erase_if(untold, [&](uint64_t ticket) {
+      if (ticket == 0 && !let_go) return false;
+      completed.push_back(ticket);
+      return true;
+    });
+    polled_with_gap += untold.size() == 1 && log.size() == 4 ? 1 : 0;
+    return PutResult::kSent;
+  }});
+  for (uint64_t i = 0; i < 4; ++i) push(i);
+  EXPECT_TRUE(eventually([&] { return polled_with_gap > 1; }));
+  EXPECT_EQ(memory.completed(), 0u) << "the first put is not complete";
+  let_go = true;
+  EXPECT_TRUE(completes(4));
+}
+
+TEST_F(Proxy, AFailedPutRaisesTheStopWordAndKeepsTheReason) {
+  auto proxy = proxy_over(
+      {.put = [](Fabric&, const Command&, uint64_t) { return PutResult::kFailed; }, .reason = "the cable is out"});
+  EXPECT_EQ(proxy->failure(), "");
+  push(0);
+  EXPECT_TRUE(eventually([&] { return stopped(); }));
+  EXPECT_EQ(proxy->failure(), "the cable is out");
+}
+
+TEST_F(Proxy, AFailedPollRaisesTheStopWordAndKeepsTheReason) {
+  auto proxy =
+      proxy_over({.poll = [](Fabric&, std::vector<uint64_t>&) { return PutResult::kFailed; }, .reason = "link down"});
+  EXPECT_TRUE(eventually([&] { return stopped(); }));
+  EXPECT_EQ(proxy->failure(), "link down");
+}
+
+TEST_F(Proxy, TakesNothingMoreAfterAFailure) {
+  std::atomic<int> puts = 0;
+  auto proxy = proxy_over({.put = [&](Fabric&, const Command&, uint64_t) {
+    ++puts;
+    return PutResult::kFailed;
+  }, .reason = "broken"});
+  push(0);
+  push(1);
+  EXPECT_TRUE(eventually([&] { return stopped(); }));
+  proxy.reset();
+  EXPECT_EQ(puts, 1);
+  EXPECT_EQ(memory.consumed(), 0u);
+}
+
+TEST_F(Proxy, EndsWithCommandsStillWaiting) {
+  auto proxy = proxy_over({.put = [](Fabric&, const Command&, uint64_t) { return PutResult::kFull; }});
+  push(0);
+  proxy.reset();
+  EXPECT_EQ(memory.consumed(), 0u);
+}
+
+}  // namespace
+}  // namespace mk::test

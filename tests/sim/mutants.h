@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT
+// tests/sim/mutants.h — machines that get one thing wrong, each a bug a protocol could have.
+//
+// They shadow SimMachine's functions, so the protocol itself stays as it is.  In AllGather+GEMM the
+// first world.size() signals are `ready`, the others `arrived`.
+#pragma once
+
+#include <limits>
+#include <optional>
+
+#include "target/sim/sim_machine.h"
+
+namespace mk::test {
+
+class Mutant : public sim::SimMachine {
+ public:
+  using SimMachine::SimMachine;
+
+ protected:
+  bool is_ready(uint32_t signal) const { return signal < static_cast<uint32_t>(world().size()); }
+  Role role() { return worker().post.role; }
+};
+
+struct DropsASignal : Mutant {
+  using Mutant::Mutant;
+  void add(const Signal& signal, uint64_t amount) {
+    if (epoch() == 2 && !is_ready(signal.index) && rank() == 0 && !dropped) {
+      dropped = true;
+      return;
+    }
+    Mutant::add(signal, amount);
+  }
+  bool dropped = false;
+};
+
+struct DropsAPut : Mutant {
+  using Mutant::Mutant;
+  bool put(const Put& put, int64_t subject) {
+    if (epoch() == 2 && put.bytes > 0 && !dropped) return dropped = true;
+    return Mutant::put(put, subject);
+  }
+  bool dropped = false;
+};
+
+// Keeps a copy back until after what should follow it.
+struct LateCopies : Mutant {
+  using Mutant::Mutant;
+  void copy(const Place& to, const Place& from, uint64_t bytes) { pending = {to, from, bytes}; }
+  void copy_now() {
+    if (pending) Mutant::copy(pending->to, pending->from, pending->bytes);
+    pending.reset();
+  }
+  struct Copy {
+    Place to, from;
+    uint64_t bytes;
+  };
+  std::optional<Copy> pending;
+};
+
+struct SignalsBeforeData : LateCopies {
+  using LateCopies::LateCopies;
+  void add(const Signal& signal, uint64_t amount) {
+    Mutant::add(signal, amount);
+    copy_now();
+  }
+  bool put(const Put& put, int64_t subject) {
+    copy_now();
+    return Mutant::put(put, subject);
+  }
+};
+
+struct PutsBeforeStaging : LateCopies {
+  using LateCopies::LateCopies;
+  void add(const Signal& signal, uint64_t amount) {
+    copy_now();
+    Mutant::add(signal, amount);
+  }
+  bool put(const Put& put, int64_t subject) {
+    const bool handed = Mutant::put(put, subject);
+    copy_now();
+    return handed;
+  }
+};
+
+struct SkipsHandBack : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return is_ready(signal) || Mutant::wait(signal, wanted, subject);
+  }
+};
+
+struct WaitsForTheEpochBefore : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) { return Mutant::wait(signal, wanted - 1, subject); }
+};
+
+struct NeverLeavesTheFirstEpoch : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t, int64_t subject) { return Mutant::wait(signal, 1, subject); }
+};
+
+struct TellsTheWrongPeer : Mutant {
+  using Mutant::Mutant;
+  void add(const Signal& signal, uint64_t amount) {
+    const int peer = world().rank_at(world().node_of(rank()), (world().local_of(signal.rank) + 1) % world().ranks);
+    Mutant::add(is_ready(signal.index) ? signal : Signal{peer, signal.index}, amount);
+  }
+};
+
+// Announces that it is ready only after it has waited for somebody.
+struct WaitsBeforeItAnnounces : Mutant {
+  using Mutant::Mutant;
+  void add(const Signal& signal, uint64_t amount) {
+    if (is_ready(signal.index)) {
+      kept.push_back(signal);
+    } else {
+      Mutant::add(signal, amount);
+    }
+  }
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    const bool seen = Mutant::wait(signal, wanted, subject);
+    for (const Signal& late : kept) Mutant::add(late, 1);
+    kept.clear();
+    return seen;
+  }
+  std::vector<Signal> kept;
+};
+
+struct ForwardQuitsEarly : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    if (role() == Role::kForward && epoch() == 3) return false;
+    return Mutant::wait(signal, wanted, subject);
+  }
+};
+
+struct SignalsTwice : Mutant {
+  using Mutant::Mutant;
+  void add(const Signal& signal, uint64_t amount) {
+    Mutant::add(signal, amount);
+    if (!is_ready(signal.index)) Mutant::add(signal, amount);
+  }
+};
+
+struct ReusesRingSlotsTooSoon : Mutant {
+  ReusesRingSlotsTooSoon(sim::SimWorld& world, sim::Worker& worker) : Mutant(world, worker) {
+    ring().consumed = &plenty;
+  }
+  uint64_t plenty = std::numeric_limits<uint64_t>::max();
+};
+
+struct PutsCarryTheWrongSignal : Mutant {
+  using Mutant::Mutant;
+  bool put(const Put& put, int64_t subject) {
+    Put wrong = put;
+    if (put.bytes > 0) wrong.signal.index = static_cast<uint32_t>(world().size());  // chunk 0 of rank 0
+    return Mutant::put(wrong, subject);
+  }
+};
+
+struct DoesNotSettle : Mutant {
+  using Mutant::Mutant;
+  bool settle() { return true; }
+};
+
+struct ComputesWithoutWaiting : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return role() == Role::kCompute || Mutant::wait(signal, wanted, subject);
+  }
+};
+
+struct ForwardsWithoutWaiting : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return (role() == Role::kForward && !is_ready(signal)) || Mutant::wait(signal, wanted, subject);
+  }
+};
+
+struct CopiesToTheWrongPlace : Mutant {
+  using Mutant::Mutant;
+  void copy(const Place& to, const Place& from, uint64_t bytes) {
+    Place wrong = to;
+    if (to.rank != rank()) wrong.offset += 4;
+    Mutant::copy(wrong, from, bytes);
+  }
+};
+
+}  // namespace mk::test

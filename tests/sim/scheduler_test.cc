@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT
+// tests/sim/scheduler_test.cc — virtual time and fibres.
+#include "target/sim/scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace mk::sim {
+namespace {
+
+TEST(Scheduler, FibresRunInOrderOfVirtualTime) {
+  Random random(1);
+  Scheduler scheduler(random);
+  std::string order;
+  scheduler.spawn([&] { scheduler.sleep(30), order += 'c'; });
+  scheduler.spawn([&] { scheduler.sleep(10), order += 'a', scheduler.sleep(30), order += 'd'; });
+  scheduler.spawn([&] { scheduler.sleep(20), order += 'b'; });
+  scheduler.run();
+  EXPECT_EQ(order, "abcd");
+  EXPECT_EQ(scheduler.now(), 40u);
+}
+
+TEST(Scheduler, AParkedFibreGoesOnOnlyWhenUnparked) {
+  Random random(1);
+  Scheduler scheduler(random);
+  bool went_on = false;
+  const int parked = scheduler.spawn([&] { scheduler.park(), went_on = true; });
+  scheduler.run();
+  EXPECT_FALSE(went_on);
+  scheduler.unpark(parked, 5);
+  scheduler.run();
+  EXPECT_TRUE(went_on);
+}
+
+TEST(Scheduler, TheSeedDecidesWhoGoesFirstAmongEquals) {
+  const auto order_of = [](uint64_t seed) {
+    Random random(seed);
+    Scheduler scheduler(random);
+    std::vector<int> order;
+    for (int i = 0; i < 8; ++i) scheduler.spawn([&order, i] { order.push_back(i); });
+    scheduler.run();
+    return order;
+  };
+  EXPECT_EQ(order_of(1), order_of(1));
+  EXPECT_NE(order_of(1), order_of(2));
+}
+
+TEST(Scheduler, AFibreMayStartOthersAndCallsRunBetweenThem) {
+  Random random(1);
+  Scheduler scheduler(random);
+  int sum = 0;
+  scheduler.spawn([&] {
+    for (int i = 1; i <= 100; ++i) {
+      scheduler.spawn([&, i] { scheduler.sleep(i), sum += i; });
+      scheduler.call_after(1000, [&] { ++sum; });
+    }
+  });
+  scheduler.run();
+  EXPECT_EQ(sum, 5050 + 100);
+}
+
+}  // namespace
+}  // namespace mk::sim

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// tests/support/layouts.h — layouts of AllGather+GEMM for tests where nothing runs.
+#pragma once
+
+#include <array>
+
+#include "ops/ag_gemm/ag_gemm_configs.h"
+#include "ops/ag_gemm/ag_gemm_problem.h"
+#include "tests/support/worlds.h"
+
+namespace mk::test {
+
+// Wanted counts; a role the world has no use for gets none.
+inline constexpr std::array<RoleCounts, 4> kSplits = {{{1, 1, 1, 1}, {2, 1, 3, 5}, {3, 2, 2, 7}, {8, 2, 8, 114}}};
+
+inline RoleCounts roles_for(const WorldShape& world, const RoleCounts& wanted) {
+  const bool has_peers = world.ranks > 1;
+  const bool has_nodes = world.nodes > 1;
+  return {has_peers ? wanted.intra : 0, has_nodes ? wanted.send : 0, has_peers && has_nodes ? wanted.forward : 0,
+          wanted.compute};
+}
+
+inline ag_gemm_op::Layout layout_of(const WorldShape& world, const Shape& shape,
+                                    const ag_gemm_op::TileShape& tile = ag_gemm_op::kCpuTile,
+                                    const RoleCounts& wanted = kSplits[0], DType dtype = DType::kBf16) {
+  const ag_gemm_op::Problem problem{world, shape.shard_rows * world.size(), shape.n, shape.k, dtype};
+  return ag_gemm_op::make_layout(problem, tile, roles_for(world, wanted));
+}
+
+// Calls body with every shape of the tables under every tiling.
+template <class Body>
+void for_each_tiling(Body&& body) {
+  for (const ag_gemm_op::TileShape& tile : {ag_gemm_op::kCpuTile, ag_gemm_op::kSm90Tile}) {
+    for (const Shape& shape : kShapes) body(shape, tile);
+    for (const Shape& shape : kLargeShapes) body(shape, tile);
+  }
+}
+
+}  // namespace mk::test

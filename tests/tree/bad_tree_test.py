@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# tests/tree/bad_tree_test.py — each rule of tree_test.py fails on a tree that breaks it, and no other does.
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+RULES = Path(__file__).with_name("tree_test.py")
+
+# A tree that keeps every rule: one header in each layer.
+GOOD = {f"src/{layer}/{layer}_part.h": "" for layer in ("base", "core", "transport", "runtime", "ops")}
+GOOD |= {"src/target/cpu/cpu_part.h": "", "include/mkernel/error.h": "", "include/mkernel/world.h": "",
+         "tests/some_test.cc": ""}
+
+# The one rule that must fail, and what is wrong: files with their bodies.
+BROKEN = {
+    "test_every_quoted_include_names_a_file_of_the_tree": {"src/core/a.h": '#include "core/gone.h"\n'},
+    "test_includes_point_down": {"src/runtime/a.h": '#include "target/cpu/cpu_part.h"\n'},
+    "test_a_target_knows_no_other_target": {"src/target/sm90/a.h": '#include "target/cpu/cpu_part.h"\n'},
+    "test_public_headers_include_only_the_standard_library_and_each_other": {
+        "include/mkernel/a.h": "#include <fmt/format.h>\n"},
+    "test_headers_with_a_world_are_for_runtime_and_above": {"src/target/cpu/a.h": '#include "mkernel/world.h"\n'},
+    "test_core_and_base_know_no_os_and_no_threads": {"src/core/a.h": "#include <thread>\n"},
+    "test_only_files_that_say_so_in_their_name_need_cuda": {"src/core/a.h": "#include <cuda_runtime.h>\n"},
+    "test_host_files_include_no_cuh": {"src/core/a.cc": '#include "core/b.cuh"\n', "src/core/b.cuh": ""},
+    "test_conditional_compilation_is_in_macros_only": {"src/core/a.h": "#ifdef __linux__\n#endif\n"},
+    "test_basenames_are_unique": {"src/core/a.h": "", "src/ops/a.h": ""},
+    "test_no_file_is_long": {"src/core/a.h": "\n" * 401},
+    "test_nothing_is_left_to_do": {"src/core/a.h": "// TO" "DO: think\n"},
+    "test_every_layer_of_src_is_known": {"src/misc/a.h": ""},
+}
+
+# The same for whole texts, where the opening lines or the guard are what is wrong.
+BROKEN_TEXTS = {
+    "test_every_header_guards_itself_with_pragma_once": {
+        "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/a.h — a part.\n"},
+    "test_every_file_opens_with_its_licence_and_its_own_name": {
+        "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/b.h — a part.\n#pragma once\n"},
+    "test_every_build_file_and_script_states_its_licence": {"tests/CMakeLists.txt": "project(x)\n"},
+}
+
+
+def whole_text(name, body):
+    own = re.sub(r"^(src|include)/", "", name)
+    guard = "#pragma once\n" if name.endswith("h") else ""
+    return f"// SPDX-License-Identifier: MIT\n// {own} — a part.\n{guard}{body}"
+
+
+def failing_rules(texts):
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in texts.items():
+            file = Path(root) / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        result = subprocess.run([sys.executable, str(RULES), "--root", root], capture_output=True, text=True)
+    return sorted(re.findall(r"^(?:FAIL|ERROR): (\w+)", result.stderr, re.MULTILINE))
+
+
+class BadTree(unittest.TestCase):
+    good = {name: whole_text(name, body) for name, body in GOOD.items()}
+
+    def test_a_good_tree_breaks_no_rule(self):
+        self.assertEqual(failing_rules(self.good), [])
+
+    def test_each_rule_fails_where_it_is_broken(self):
+        for rule, files in BROKEN.items():
+            with self.subTest(rule):
+                bad = {name: whole_text(name, body) for name, body in files.items()}
+                self.assertEqual(failing_rules(self.good | bad), [rule])
+        for rule, texts in BROKEN_TEXTS.items():
+            with self.subTest(rule):
+                self.assertEqual(failing_rules(self.good | texts), [rule])
+
+
+if __name__ == "__main__":
+    unittest.main()

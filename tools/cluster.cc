@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// tools/cluster.cc — presets, and cluster files as JSON.
+//
+// A file holds any of the keys below; what it leaves out is as in the preset h200-1x8.  Rates are per
+// rank and direction.
+#include "cluster.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+using nlohmann::json;
+
+// One H200 with NVLink 4, at the rates the field reaches: 750 TFLOP/s, 370 GB/s.
+Cluster h200(std::string name, int nodes, int ranks) {
+  Cluster cluster;
+  cluster.name = std::move(name);
+  cluster.world = {nodes, ranks};
+  cluster.costs.sm_tflops = 750.0 / 132;
+  cluster.costs.nvlink_gb_s = 370;
+  cluster.costs.nic_gb_s = 46;
+  return cluster;
+}
+
+Cluster h200_efa() {
+  Cluster cluster = h200("h200-2x8-efa", 2, 8);
+  cluster.costs.nic_latency = 15 * sim::kMicrosecond;
+  return cluster;
+}
+
+// Four ranks on one GPU: a quarter of the SMs and of every rate each, the same latencies.
+Cluster scale_model() {
+  Cluster cluster = h200("h200-scale-2x2", 2, 2);
+  cluster.sms = 132 / 4;
+  cluster.costs.nvlink_gb_s /= 4;
+  cluster.costs.nic_gb_s /= 4;
+  return cluster;
+}
+
+const Cluster kPresets[] = {h200("h200-1x8", 1, 8), h200("h200-2x8-cx7", 2, 8), h200_efa(), scale_model()};
+
+class Reader {
+ public:
+  Reader(const std::string& file, const json& object) : file_(file), object_(object) {}
+
+  void integer(const char* key, int& field, int most) {
+    const json* value = take(key);
+    if (value == nullptr) return;
+    check_usage(value->is_number_integer() && *value >= 1 && *value <= most,
+                "--cluster is '{}': {} is {}; it must be a whole number from 1 to {}", file_, key, value->dump(), most);
+    field = value->get<int>();
+  }
+  void rate(const char* key, double& field) {
+    const json* value = take(key);
+    if (value == nullptr) return;
+    check_usage(value->is_number() && *value > 0 && *value <= 1e9,
+                "--cluster is '{}': {} is {}; it must be a number above 0", file_, key, value->dump());
+    field = value->get<double>();
+  }
+  void time_us(const char* key, sim::Time& field) {
+    const json* value = take(key);
+    if (value == nullptr) return;
+    check_usage(value->is_number() && *value >= 0 && *value <= 1e6,
+                "--cluster is '{}': {} is {}; it must be microseconds from 0 to 1000000", file_, key, value->dump());
+    field = static_cast<sim::Time>(value->get<double>() * sim::kMicrosecond);
+  }
+  void nothing_else() const {
+    for (const auto& [key, value] : object_.items()) {
+      check_usage(known_.contains(key), "--cluster is '{}': it has no key '{}'; there are {}", file_, key,
+                  known_.dump());
+    }
+  }
+
+ private:
+  const json* take(const char* key) {
+    known_[key] = 0;
+    const auto found = object_.find(key);
+    return found == object_.end() ? nullptr : &*found;
+  }
+
+  const std::string& file_;
+  const json& object_;
+  json known_ = json::object();
+};
+
+}  // namespace
+
+std::string cluster_presets() {
+  std::string names;
+  for (const Cluster& preset : kPresets) names += fmt::format("{}{}", names.empty() ? "" : ", ", preset.name);
+  return names;
+}
+
+Cluster load_cluster(const std::string& name) {
+  for (const Cluster& preset : kPresets) {
+    if (preset.name == name) return preset;
+  }
+  std::ifstream in(name);
+  check_usage(in.good(), "--cluster is '{}'; it must be a file or one of {}", name, cluster_presets());
+  const json object = json::parse(in, nullptr, /*allow_exceptions=*/false);
+  check_usage(object.is_object(), "--cluster is '{}', which holds no JSON object", name);
+  Cluster cluster = kPresets[0];
+  cluster.name = name;
+  Reader reader(name, object);
+  reader.integer("nodes", cluster.world.nodes, 1024);
+  reader.integer("ranks", cluster.world.ranks, 64);
+  reader.integer("sms", cluster.sms, 1024);
+  reader.rate("sm_tflops", cluster.costs.sm_tflops);
+  reader.time_us("tile_overhead_us", cluster.costs.tile_overhead);
+  reader.rate("copy_gb_s", cluster.costs.copy_gb_s);
+  reader.rate("nvlink_gb_s", cluster.costs.nvlink_gb_s);
+  reader.time_us("nvlink_latency_us", cluster.costs.nvlink_latency);
+  reader.rate("nic_gb_s", cluster.costs.nic_gb_s);
+  reader.time_us("nic_latency_us", cluster.costs.nic_latency);
+  reader.time_us("proxy_us", cluster.costs.proxy_per_command);
+  reader.time_us("proxy_wake_us", cluster.costs.proxy_wake);
+  reader.time_us("signal_latency_us", cluster.costs.signal_latency);
+  reader.time_us("launch_us", cluster.costs.launch);
+  reader.nothing_else();
+  return cluster;
+}
+
+}  // namespace mk::tools

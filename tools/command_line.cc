@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// tools/command_line.cc — see command_line.h.
+//
+#include "command_line.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "build_info.h"
+#include "flags.h"
+#include "mkernel/options.h"
+#include "operators.h"
+#include "sim_flags.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 every row is correct; 1 a row is wrong or a launch failed; 2 wrong usage.";
+
+template <class T>
+std::string per_device(T Defaults::*field) {
+  return fmt::format("[cpu {}, cuda {}]", kCpuDefaults.*field, kCudaDefaults.*field);
+}
+
+void add_run_flags(CLI::App& app, RunRequest& run) {
+  app.add_option("operator", run.op, fmt::format("all, or one of: {} [all]", operator_names()))->option_text(" ");
+  add_flag(app, "--device", "KIND", "auto (a Hopper GPU if there is one, else cpu), cpu or cuda [auto]",
+           [&run](const std::string& text) {
+             run.device = choice("--device", text, {DeviceKind::kAuto, DeviceKind::kCpu, DeviceKind::kCuda});
+           });
+  add_number<int>(app, "--nodes", run.nodes, fmt::format("nodes of the world [{}]", run.nodes));
+  add_number<int>(app, "--ranks", run.ranks, fmt::format("ranks of each node [{}]", run.ranks));
+  add_number<int64_t>(app, "--m", run.m,
+                      "M, rows over all ranks; a multiple of nodes x ranks " + per_device(&Defaults::m));
+  add_number<int64_t>(app, "--n", run.n, "N, columns of a rank's output " + per_device(&Defaults::n));
+  add_number<int64_t>(app, "--k", run.k, "K, length of the sums " + per_device(&Defaults::k));
+  add_flag(app, "--dtype", "TYPE", "bf16, fp16 or fp32 (cpu only) [bf16]", [&run](const std::string& text) {
+    run.dtype = choice("--dtype", text, {DType::kBf16, DType::kFp16, DType::kFp32});
+  });
+  add_number<int>(
+      app, "--launches", run.launches,
+      "launches queued back to back, each with its own data and checked " + per_device(&Defaults::launches));
+  add_number<uint64_t>(app, "--seed", run.seed, fmt::format("seed of the input data [{}]", run.seed));
+  add_number<int64_t>(
+      app, "--timeout-ms", run.timeout_ms,
+      fmt::format("longest single wait in milliseconds [$MKERNEL_TIMEOUT, else {}]", Options{}.timeout_ms));
+  add_flag(app, "--json", "FILE", "append one JSON object a row to FILE [none]",
+           [&run](const std::string& text) { run.json = text; });
+}
+
+void check_run(const RunRequest& run) {
+  check_usage(run.op == "all" || find_operator(run.op) != nullptr, "operator is '{}'; it must be all or one of {}",
+              run.op, operator_names());
+  check_usage(!run.launches || *run.launches >= 1, "--launches is {}; it must be at least 1", run.launches.value_or(0));
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  CLI::App app("mkernel: operators that fuse compute, NVLink and network traffic into one kernel.", "mkernel");
+  app.set_version_flag("--version", fmt::format("mkernel {} ({})", MKERNEL_VERSION, MKERNEL_COMMIT));
+  app.footer(kExitCodes);
+  CLI::App* run = app.add_subcommand("run", "Run operators in a world of ranks, check every element, print a table");
+  add_run_flags(*run, line.run);
+  run->footer(kExitCodes);
+  const CLI::App* info =
+      app.add_subcommand("info", "Print version, build options, devices, and what is missing and why");
+  const CLI::App* fuzz = add_fuzz_command(app, line.fuzz);
+  const CLI::App* sim = add_sim_command(app, line.sim);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    line.text = app.help("", CLI::AppFormatMode::All);
+    return line;
+  } catch (const CLI::CallForVersion& version) {
+    line.text = std::string(version.what()) + "\n";
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw UsageError(one_line(error.what()) + " (see mkernel --help)");
+  }
+  const std::pair<const CLI::App*, Action> commands[] = {
+      {run, Action::kRun}, {info, Action::kInfo}, {fuzz, Action::kFuzz}, {sim, Action::kSim}};
+  int named = 0;
+  for (const auto& [command, action] : commands) {
+    if (!command->parsed()) continue;
+    ++named;
+    line.action = action;
+  }
+  check_usage(named == 1, "one command is required: run, info, fuzz or sim (see mkernel --help)");
+  if (line.action == Action::kRun) check_run(line.run);
+  if (line.action == Action::kFuzz) check_fuzz(line.fuzz);
+  if (line.action == Action::kSim) check_sim(line.sim);
+  return line;
+}
+
+}  // namespace mk::tools

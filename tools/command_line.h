@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// tools/command_line.h — from argv to a command.
+#pragma once
+
+#include <string>
+
+#include "request.h"
+#include "sim_requests.h"
+
+namespace mk::tools {
+
+enum class Action { kRun, kInfo, kFuzz, kSim, kPrint };
+
+struct CommandLine {
+  Action action = Action::kPrint;
+  RunRequest run;    // kRun
+  FuzzRequest fuzz;  // kFuzz
+  SimRequest sim;    // kSim
+  std::string text;  // kPrint: what --help and --version say
+};
+
+// Throws UsageError.
+CommandLine parse_command_line(int argc, const char* const* argv);
+
+}  // namespace mk::tools

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// tools/data_engine.h — fills inputs, poisons outputs and checks results where the data lies.
+//
+// Every call has finished when it returns.  Tensors lie in memory of the engine's Device.
+#pragma once
+
+#include <memory>
+
+#include "data.h"
+#include "judge.h"
+#include "mkernel/types.h"
+#include "runtime/device.h"
+
+namespace mk::tools {
+
+class DataEngine {
+ public:
+  virtual ~DataEngine() = default;
+
+  // Element i becomes value_at(spec, key_of(spec), i), rounded to the tensor's type.
+  virtual void fill(const Tensor& tensor, const DataSpec& spec) = 0;
+
+  // Every byte becomes 0xFF: NaN in every type.
+  virtual void poison(const Tensor& tensor) = 0;
+
+  // Judges every element of c [m,n] against a [m,k] · b [k,n]; see judge.h.
+  virtual CheckResult check_gemm(const Tensor& a, const Tensor& b, const Tensor& c, DataKind kind) = 0;
+};
+
+std::unique_ptr<DataEngine> make_cpu_data_engine();
+
+// Only where a CUDA Device exists.
+std::unique_ptr<DataEngine> make_cuda_data_engine(runtime::Device& device);
+
+inline std::unique_ptr<DataEngine> make_data_engine(runtime::Device& device) {
+  return device.kind() == DeviceKind::kCuda ? make_cuda_data_engine(device) : make_cpu_data_engine();
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+// tools/data_engine_cuda.cu — the data engine on the GPU: the reference is a plain fp64 matrix product.
+//
+// It shares nothing with the kernels it checks: no TMA, no tensor cores, no signals.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "base/cuda_api.h"
+#include "base/math.h"
+#include "data_engine.h"
+
+namespace mk::tools {
+namespace {
+
+constexpr int kThreads = 256;
+constexpr int64_t kMostBlocks = 4096;
+
+__device__ double to_double(float x) { return x; }
+__device__ double to_double(__half x) { return __half2float(x); }
+__device__ double to_double(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <class T>
+__device__ T rounded_to(float x);
+template <>
+__device__ float rounded_to<float>(float x) {
+  return x;
+}
+template <>
+__device__ __half rounded_to<__half>(float x) {
+  return __float2half_rn(x);
+}
+template <>
+__device__ __nv_bfloat16 rounded_to<__nv_bfloat16>(float x) {
+  return __float2bfloat16_rn(x);
+}
+
+template <class T>
+__global__ void fill_kernel(T* data, int64_t count, DataSpec spec) {
+  const uint64_t key = key_of(spec);
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) {
+    data[i] = rounded_to<T>(value_at(spec, key, i));
+  }
+}
+
+// A block of 16 × 16 threads makes tiles of 64 × 64, 4 × 4 a thread, from panels 16 deep.
+constexpr int kSide = 64;
+constexpr int kDepth = 16;
+constexpr int kPerThread = 4;
+constexpr int kStride = kSide / kPerThread;  // between a thread's rows, and between its columns
+
+struct Panels {
+  double a[kDepth][kSide + 1];  // the extra column spreads a's transposed stores over the banks
+  double b[kDepth][kSide];
+};
+
+template <class T>
+struct Product {
+  const T* a;
+  const T* b;
+  const T* c;
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  Rounding rounding;
+};
+
+struct Sums {
+  double ref[kPerThread][kPerThread] = {};
+  double magnitudes[kPerThread][kPerThread] = {};
+};
+
+// Zeros beyond the matrices' edges.
+template <class T>
+__device__ void load_panels(const Product<T>& p, int64_t row, int64_t col, int64_t inner, Panels& panels) {
+  for (int i = threadIdx.x; i < kSide * kDepth; i += kThreads) {
+    const int64_t a_row = row + i / kDepth;
+    const int64_t a_col = inner + i % kDepth;
+    panels.a[i % kDepth][i / kDepth] = a_row < p.m && a_col < p.k ? to_double(p.a[a_row * p.k + a_col]) : 0.0;
+    const int64_t b_row = inner + i / kSide;
+    const int64_t b_col = col + i % kSide;
+    panels.b[i / kSide][i % kSide] = b_row < p.k && b_col < p.n ? to_double(p.b[b_row * p.n + b_col]) : 0.0;
+  }
+}
+
+template <DataKind kKind>
+__device__ void add_panels(const Panels& panels, int thread_row, int thread_col, Sums& sums) {
+  for (int inner = 0; inner < kDepth; ++inner) {
+    double left[kPerThread];
+    double right[kPerThread];
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+      left[i] = panels.a[inner][thread_row + i * kStride];
+      right[i] = panels.b[inner][thread_col + i * kStride];
+    }
+#pragma unroll
+    for (int i = 0; i < kPerThread; ++i) {
+#pragma unroll
+      for (int j = 0; j < kPerThread; ++j) {
+        sums.ref[i][j] += left[i] * right[j];
+        if constexpr (kKind == DataKind::kUniform) sums.magnitudes[i][j] += fabs(left[i]) * fabs(right[j]);
+      }
+    }
+  }
+}
+
+template <class T, DataKind kKind>
+__device__ void judge_tile(const Product<T>& p, int64_t first_row, int64_t first_col, const Sums& sums, Tally& tally) {
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      const int64_t row = first_row + i * kStride;
+      const int64_t col = first_col + j * kStride;
+      if (row >= p.m || col >= p.n) continue;
+      const double out = to_double(p.c[row * p.n + col]);
+      const double ref = sums.ref[i][j];
+      if constexpr (kKind == DataKind::kExact) {
+        tally.judge(out, to_double(rounded_to<T>(static_cast<float>(ref))), 0);
+      } else {
+        tally.judge(out, ref, uniform_tolerance(ref, sums.magnitudes[i][j], p.k, p.rounding));
+      }
+    }
+  }
+}
+
+// One atomic a warp and number.
+__device__ void add_to_total(Tally tally, Tally* total) {
+  constexpr unsigned kWholeWarp = 0xffffffffu;
+  for (int lanes = 16; lanes > 0; lanes /= 2) {
+    Tally other;
+    other.wrong = __shfl_down_sync(kWholeWarp, tally.wrong, lanes);
+    other.difference = __shfl_down_sync(kWholeWarp, tally.difference, lanes);
+    other.reference = __shfl_down_sync(kWholeWarp, tally.reference, lanes);
+    other.tolerance = __shfl_down_sync(kWholeWarp, tally.tolerance, lanes);
+    tally.add(other);
+  }
+  if (threadIdx.x % 32 != 0) return;
+  atomicAdd(&total->wrong, tally.wrong);
+  atomicAdd(&total->difference, tally.difference);
+  atomicAdd(&total->reference, tally.reference);
+  atomicAdd(&total->tolerance, tally.tolerance);
+}
+
+template <class T, DataKind kKind>
+__global__ void __launch_bounds__(kThreads) check_kernel(Product<T> p, Tally* total) {
+  __shared__ Panels panels;
+  const int thread_row = threadIdx.x / kStride;
+  const int thread_col = threadIdx.x % kStride;
+  const int64_t tiles_across = ceil_div<int64_t>(p.n, kSide);
+  const int64_t num_tiles = ceil_div<int64_t>(p.m, kSide) * tiles_across;
+  Tally tally;
+  for (int64_t tile = blockIdx.x; tile < num_tiles; tile += gridDim.x) {
+    const int64_t row = tile / tiles_across * kSide;
+    const int64_t col = tile % tiles_across * kSide;
+    Sums sums;
+    for (int64_t inner = 0; inner < p.k; inner += kDepth) {
+      load_panels(p, row, col, inner, panels);
+      __syncthreads();
+      add_panels<kKind>(panels, thread_row, thread_col, sums);
+      __syncthreads();
+    }
+    judge_tile<T, kKind>(p, row + thread_row, col + thread_col, sums, tally);
+  }
+  add_to_total(tally, total);
+}
+
+// Calls work.operator()<T>() with the tensor's element type.
+template <class Work>
+void with_type(DType dtype, const Work& work) {
+  switch (dtype) {
+    case DType::kBf16: return work.template operator()<__nv_bfloat16>();
+    case DType::kFp16: return work.template operator()<__half>();
+    case DType::kFp32: return work.template operator()<float>();
+  }
+}
+
+unsigned blocks_for(int64_t pieces) { return static_cast<unsigned>(min_of(pieces, kMostBlocks)); }
+
+// Everything runs on the default stream, which the streams of a World do not wait for.
+void finish(const char* attempted) {
+  check_cuda(cudaGetLastError(), attempted);
+  check_cuda(cudaStreamSynchronize(cudaStreamLegacy), attempted);
+}
+
+class CudaDataEngine : public DataEngine {
+ public:
+  explicit CudaDataEngine(runtime::Device& device) : device_(device), total_(device, sizeof(Tally)) {}
+
+  void fill(const Tensor& tensor, const DataSpec& spec) override {
+    const int64_t count = tensor.rows * tensor.cols;
+    with_type(tensor.dtype, [&]<class T>() {
+      fill_kernel<T><<<blocks_for(ceil_div<int64_t>(count, kThreads)), kThreads, 0, cudaStreamLegacy>>>(
+          static_cast<T*>(tensor.data), count, spec);
+    });
+    finish("fill a tensor");
+  }
+
+  void poison(const Tensor& tensor) override {
+    const size_t bytes = tensor.rows * tensor.cols * size_of(tensor.dtype);
+    check_cuda(cudaMemsetAsync(tensor.data, 0xff, bytes, cudaStreamLegacy), "poison a tensor");
+    finish("poison a tensor");
+  }
+
+  CheckResult check_gemm(const Tensor& a, const Tensor& b, const Tensor& c, DataKind kind) override {
+    Tally tally;
+    device_.upload(total_.as(), &tally, sizeof(tally));
+    const unsigned blocks = blocks_for(ceil_div<int64_t>(c.rows, kSide) * ceil_div<int64_t>(c.cols, kSide));
+    with_type(c.dtype, [&]<class T>() {
+      const Product<T> product{static_cast<const T*>(a.data),
+                               static_cast<const T*>(b.data),
+                               static_cast<const T*>(c.data),
+                               c.rows,
+                               c.cols,
+                               a.cols,
+                               rounding_of(c.dtype)};
+      const auto kernel =
+          kind == DataKind::kExact ? check_kernel<T, DataKind::kExact> : check_kernel<T, DataKind::kUniform>;
+      kernel<<<blocks, kThreads, 0, cudaStreamLegacy>>>(product, total_.as<Tally>());
+    });
+    finish("check a result");
+    device_.download(&tally, total_.as(), sizeof(tally));
+    return CheckResult::of(tally);
+  }
+
+ private:
+  runtime::Device& device_;
+  runtime::Buffer total_;
+};
+
+}  // namespace
+
+std::unique_ptr<DataEngine> make_cuda_data_engine(runtime::Device& device) {
+  return std::make_unique<CudaDataEngine>(device);
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// tools/info_command.cc — `mkernel info`: what this build and this machine can do.
+#include <fmt/format.h>
+
+#include <thread>
+
+#include "build_info.h"
+#include "commands.h"
+#include "operators.h"
+#include "runtime/device.h"
+
+namespace mk::tools {
+
+void info_command() {
+  const std::string missing = runtime::why_no_cuda();
+  const std::string gpu = runtime::describe_cuda();
+  fmt::print("version    {}\n", MKERNEL_VERSION);
+  fmt::print("commit     {}\n", MKERNEL_COMMIT);
+  fmt::print("build      {}\n", MKERNEL_BUILD_OPTIONS);
+  fmt::print("cuda       {}\n", runtime::describe_cuda_build());
+  fmt::print("cpu        {} threads\n", std::thread::hardware_concurrency());
+  fmt::print("gpu        {}\n", gpu.empty() ? "none" : gpu);
+  fmt::print("auto       {}\n", missing.empty() ? "cuda" : "cpu");
+  fmt::print("missing    {}\n", missing.empty() ? "nothing" : "--device cuda: " + missing);
+  for (const Operator& one : operators()) fmt::print("operator   {}: {}\n", one.name, one.summary);
+}
+
+}  // namespace mk::tools

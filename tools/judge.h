@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// tools/judge.h — which results of a matrix product are right.
+//
+// With ref the exact sum of k products, S the sum of their magnitudes, u the unit roundoff of the
+// output's type and t half its smallest subnormal:
+//
+//   kExact     the fp32 sum is ref itself, so the output equals ref rounded once.       tolerance 0
+//   kUniform   every one of k fp32 operations adds an error of at most 2^-23 of a partial sum, and no
+//              partial sum exceeds S: the fp32 sum is off by at most g·S, g = k·2^-23.  (2^-24 would do
+//              for rounding; tensor cores truncate, which costs a whole last bit.)  Rounding the output
+//              adds at most u of the result, or t below the normal numbers:
+//                                                       tolerance g·S + u·(|ref| + g·S) + t
+//
+// ref and S come from fp64, whose own error is 2^-30 of g·S and lost in the step from 2^-24 to 2^-23.
+// NaN is never right, and outputs start as NaN, so an element nobody wrote is wrong.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "base/macros.h"
+#include "mkernel/types.h"
+
+namespace mk::tools {
+
+struct Rounding {
+  double unit = 0;  // u
+  double tiny = 0;  // t
+};
+
+constexpr Rounding rounding_of(DType dtype) {
+  switch (dtype) {
+    case DType::kBf16: return {0x1p-8, 0x1p-134};
+    case DType::kFp16: return {0x1p-11, 0x1p-25};
+    case DType::kFp32: return {0x1p-24, 0x1p-150};
+  }
+  return {};
+}
+
+MK_HD inline double uniform_tolerance(double ref, double magnitudes, int64_t k, const Rounding& rounding) {
+  const double sum_error = static_cast<double>(k) * 0x1p-23 * magnitudes;
+  return sum_error + rounding.unit * (std::fabs(ref) + sum_error) + rounding.tiny;
+}
+
+// What judging elements adds up to; parts of a matrix may be judged apart and added.
+struct Tally {
+  unsigned long long wrong = 0;
+  double difference = 0;  // squared norms
+  double reference = 0;
+  double tolerance = 0;
+
+  // 0 and -0 are equal.  The comparison with `expected` lets equal infinities pass.
+  MK_HD void judge(double out, double expected, double allowed) {
+    const double off = out == expected ? 0 : std::fabs(out - expected);
+    if (!(off <= allowed)) ++wrong;
+    difference += off * off;
+    reference += expected * expected;
+    tolerance += allowed * allowed;
+  }
+  MK_HD void add(const Tally& other) {
+    wrong += other.wrong;
+    difference += other.difference;
+    reference += other.reference;
+    tolerance += other.tolerance;
+  }
+};
+
+// Of a row: the worst over its checks.
+struct CheckResult {
+  int64_t wrong = 0;  // elements
+  double error = 0;   // ‖out − ref‖ / ‖ref‖; NaN if an output is
+  double bound = 0;   // ‖tolerance‖ / ‖ref‖
+
+  // A reference of zeros has no relative error: the norms stand as they are.
+  static CheckResult of(const Tally& tally) {
+    const double norm = tally.reference > 0 ? std::sqrt(tally.reference) : 1.0;
+    return {static_cast<int64_t>(tally.wrong), std::sqrt(tally.difference) / norm, std::sqrt(tally.tolerance) / norm};
+  }
+  void add(const CheckResult& other) {
+    wrong += other.wrong;
+    if (!(error >= other.error) && !std::isnan(error)) error = other.error;
+    bound = std::fmax(bound, other.bound);
+  }
+};
+
+}  // namespace mk::tools

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// tools/launches.cc — see launches.h.
+#include "launches.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "base/math.h"
+#include "runtime/world_state.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+}  // namespace
+
+Row start_row(const char* op, const World& world, const RunRequest& request) {
+  const Defaults& defaults = defaults_of(world.device());
+  Row row;
+  row.op = op;
+  row.device = world.device();
+  row.device_name = world.state().device().name();
+  row.nodes = world.nodes();
+  row.ranks = world.ranks_per_node();
+  row.m = request.m.value_or(round_up<int64_t>(defaults.m, world.size()));
+  row.n = request.n.value_or(defaults.n);
+  row.k = request.k.value_or(defaults.k);
+  row.dtype = request.dtype;
+  row.launches = request.launches.value_or(defaults.launches);
+  row.seed = request.seed;
+  return row;
+}
+
+double allocated_bytes(double rows, double cols, DType dtype) {
+  constexpr double kGrain = 512;
+  return std::ceil(rows * cols * static_cast<double>(size_of(dtype)) / kGrain) * kGrain;
+}
+
+void check_memory(const Row& row, double bytes_per_launch, double bytes_once) {
+  const double bytes = bytes_per_launch * row.launches + bytes_once;
+  const int64_t most = defaults_of(row.device).memory_bytes;
+  check_usage(bytes <= static_cast<double>(most),
+              "--launches is {}; with --m {} --n {} --k {} that takes {:.1f} GiB, and at most {} GiB are taken on {}",
+              row.launches, row.m, row.n, row.k, bytes / kGiB, most / kGiB, name_of(row.device));
+}
+
+double time_launches(World& world, int num_launches, const std::function<void(int)>& launch) {
+  runtime::Device& device = world.state().device();
+  world.synchronize();
+  try {
+    for (int i = 0; i < num_launches; ++i) {
+      for (int rank = 0; rank < world.size(); ++rank) device.span_begin(rank);
+      launch(i);
+      for (int rank = 0; rank < world.size(); ++rank) device.span_end(rank);
+    }
+  } catch (...) {
+    world.synchronize();  // throws the first fault, which says more than the refusal of a later launch
+    throw;
+  }
+  world.synchronize();
+  std::vector<double> slowest(num_launches, 0.0);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const std::vector<double> spans = device.take_spans_us(rank);
+    for (int i = 0; i < num_launches; ++i) slowest[i] = std::max(slowest[i], spans[i]);
+  }
+  return median(slowest);
+}
+
+void count_traffic(Row& row, const World& world, const runtime::Plan& plan) {
+  for (int rank = 0; rank < world.size(); ++rank) {
+    row.nvlink_bytes = std::max(row.nvlink_bytes, plan.nvlink_bytes(rank) / row.launches);
+    row.network_bytes = std::max(row.network_bytes, world.state().network_bytes(rank) / row.launches);
+  }
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// tools/main.cc — the program `mkernel`: one command, one exit code, one line for each way to fail.
+#include <cstdio>
+#include <new>
+
+#include "command_line.h"
+#include "commands.h"
+#include "mkernel/error.h"
+#include "sim_commands.h"
+#include "usage.h"
+
+namespace {
+
+using namespace mk::tools;
+
+int complain(int exit_code, const std::string& message) {
+  fmt::print(stderr, "mkernel: {}\n", message);
+  return exit_code;
+}
+
+int complain(const mk::Error& error, const RunRequest& request) {
+  switch (error.code()) {
+    case mk::ErrorCode::kInvalidArgument: return complain(kExitUsage, in_flags(error.what(), request));
+    case mk::ErrorCode::kUnavailable:
+      return complain(kExitUsage, fmt::format("--device is {}: {}", name_of(request.device), error.what()));
+    case mk::ErrorCode::kTimeout:
+    case mk::ErrorCode::kFabric:
+    case mk::ErrorCode::kDevice: break;
+  }
+  return complain(kExitFailed, error.what());
+}
+
+int execute(const CommandLine& line) {
+  switch (line.action) {
+    case Action::kRun: return run_command(line.run);
+    case Action::kInfo: info_command(); break;
+    case Action::kFuzz: return fuzz_command(line.fuzz);
+    case Action::kSim: return sim_command(line.sim);
+    case Action::kPrint: fmt::print("{}", line.text); break;
+  }
+  return kExitCorrect;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CommandLine line;
+  try {
+    line = parse_command_line(argc, argv);
+    return execute(line);
+  } catch (const UsageError& error) {
+    return complain(kExitUsage, error.what());
+  } catch (const mk::Error& error) {
+    return complain(error, line.run);
+  } catch (const std::bad_alloc&) {
+    return complain(kExitFailed, "out of memory; try a smaller --m, --n, --k or --launches");
+  } catch (const std::exception& error) {
+    return complain(kExitFailed, error.what());
+  }
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT
+// tools/op_ag_gemm.cc — runs AllGather+GEMM and checks every element of every launch on every rank.
+#include <memory>
+#include <vector>
+
+#include "data_engine.h"
+#include "launches.h"
+#include "mkernel/ag_gemm.h"
+#include "operators.h"
+#include "ops/ag_gemm/ag_gemm_targets.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+enum : uint64_t { kTensorA, kTensorB };
+
+// A tensor that owns its memory.
+struct Matrix {
+  Matrix(runtime::Device& device, DType dtype, int64_t rows, int64_t cols)
+      : memory(device, rows * cols * size_of(dtype)), view{memory.as(), dtype, rows, cols} {}
+
+  runtime::Buffer memory;
+  Tensor view;
+};
+
+struct RankData {
+  Matrix a;
+  Matrix b;
+  Matrix c;
+};
+
+using LaunchData = std::vector<RankData>;  // by rank
+
+DataSpec spec_of(const Row& row, int launch, uint64_t tensor, int rank) {
+  DataSpec spec = data_for(row.k, row.seed, launch);
+  spec.tensor = tensor;
+  spec.rank = rank;
+  return spec;
+}
+
+void check_memory(const Row& row, double world_size) {
+  const double a = allocated_bytes(row.m, row.k, row.dtype);
+  const double b = allocated_bytes(row.k, row.n, row.dtype);
+  const double c = allocated_bytes(row.m, row.n, row.dtype);
+  const double shard = allocated_bytes(row.m / world_size, row.k, row.dtype);
+  const double workspace = world_size * static_cast<double>(row.workspace_bytes);
+  check_memory(row, world_size * (shard + b + c), workspace + a + b);
+}
+
+LaunchData make_launch(const Row& row, const World& world, runtime::Device& device, DataEngine& engine, int launch) {
+  LaunchData data;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    RankData& own = data.emplace_back(RankData{{device, row.dtype, row.m / world.size(), row.k},
+                                               {device, row.dtype, row.k, row.n},
+                                               {device, row.dtype, row.m, row.n}});
+    engine.fill(own.a.view, spec_of(row, launch, kTensorA, rank));
+    engine.fill(own.b.view, spec_of(row, launch, kTensorB, rank));
+    engine.poison(own.c.view);
+  }
+  return data;
+}
+
+void queue_launch(World& world, const LaunchData& data) {
+  std::vector<AgGemmArgs> args;
+  for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
+  ag_gemm(world, args);
+}
+
+// Makes the inputs again, so that a launch that spoilt its inputs is found out as well.
+class Checker {
+ public:
+  Checker(const Row& row, int world_size, runtime::Device& device, DataEngine& engine)
+      : row_(row),
+        world_size_(world_size),
+        engine_(engine),
+        gathered_(device, row.dtype, row.m, row.k),
+        b_(device, row.dtype, row.k, row.n) {}
+
+  CheckResult check(int launch, const LaunchData& data) {
+    const int64_t shard_rows = row_.m / world_size_;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      Tensor shard = gathered_.view;
+      shard.data = gathered_.memory.as() + rank * shard_rows * row_.k * size_of(row_.dtype);
+      shard.rows = shard_rows;
+      engine_.fill(shard, spec_of(row_, launch, kTensorA, rank));
+    }
+    CheckResult worst;
+    for (int rank = 0; rank < world_size_; ++rank) {
+      const DataSpec spec = spec_of(row_, launch, kTensorB, rank);
+      engine_.fill(b_.view, spec);
+      worst.add(engine_.check_gemm(gathered_.view, b_.view, data[rank].c.view, spec.kind));
+    }
+    return worst;
+  }
+
+ private:
+  const Row& row_;
+  int world_size_;
+  DataEngine& engine_;
+  Matrix gathered_;
+  Matrix b_;
+};
+
+}  // namespace
+
+Row run_ag_gemm(World& world, const RunRequest& request) {
+  Row row = start_row("ag_gemm", world, request);
+  row.workspace_bytes = ag_gemm_workspace_bytes(world, row.m, row.n, row.k, row.dtype);  // refuses a bad shape
+  check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
+  check_memory(row, world.size());
+
+  runtime::WorldState& state = world.state();
+  const std::unique_ptr<DataEngine> engine = make_data_engine(state.device());
+  std::vector<LaunchData> launches;
+  for (int i = 0; i < row.launches; ++i) launches.push_back(make_launch(row, world, state.device(), *engine, i));
+  const ag_gemm_op::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
+  const Split chosen_for_the_shape;
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, chosen_for_the_shape);  // before the clock runs
+
+  row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(world, launches[i]); });
+  const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
+  row.tflops_per_rank = flops / row.time_us * 1e-6;
+  count_traffic(row, world, plan);
+
+  Checker checker(row, world.size(), state.device(), *engine);
+  for (int i = 0; i < row.launches; ++i) row.check.add(checker.check(i, launches[i]));
+  return row;
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// tools/operators.cc — the table of operators.
+#include "operators.h"
+
+#include <fmt/format.h>
+
+namespace mk::tools {
+namespace {
+
+constexpr Operator kOperators[] = {
+    {"ag_gemm", "AllGather+GEMM: every rank multiplies the rows of all ranks with its own B", run_ag_gemm},
+};
+
+}  // namespace
+
+std::span<const Operator> operators() { return kOperators; }
+
+const Operator* find_operator(std::string_view name) {
+  for (const Operator& one : kOperators) {
+    if (name == one.name) return &one;
+  }
+  return nullptr;
+}
+
+std::string operator_names() {
+  std::string names;
+  for (const Operator& one : kOperators) names += fmt::format("{}{}", names.empty() ? "" : ", ", one.name);
+  return names;
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// tools/operators.h — the operators the program can run: a file each, and a row of one table.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "mkernel/world.h"
+#include "report.h"
+#include "request.h"
+
+namespace mk::tools {
+
+struct Operator {
+  const char* name;
+  const char* summary;  // one line
+
+  // Runs request.launches launches in a new World and checks all of them.
+  Row (*run)(World& world, const RunRequest& request);
+};
+
+std::span<const Operator> operators();
+const Operator* find_operator(std::string_view name);  // null if there is none
+std::string operator_names();                          // "ag_gemm, …"
+
+Row run_ag_gemm(World& world, const RunRequest& request);
+
+}  // namespace mk::tools

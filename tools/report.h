@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// tools/report.h — what one run of one operator found, as a row of a table and as a JSON object.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "judge.h"
+#include "mkernel/types.h"
+
+namespace mk::tools {
+
+struct Row {
+  std::string op;
+  DeviceKind device = DeviceKind::kCpu;
+  std::string device_name;
+  int nodes = 0;
+  int ranks = 0;  // per node
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  DType dtype = DType::kBf16;
+  int launches = 0;
+  uint64_t seed = 0;
+  double time_us = 0;  // median over launches of the slowest rank's time
+  double tflops_per_rank = 0;
+  uint64_t nvlink_bytes = 0;  // counted; of the busiest rank, for one launch
+  uint64_t network_bytes = 0;
+  int64_t workspace_bytes = 0;  // of a rank
+  CheckResult check;
+
+  bool correct() const { return check.wrong == 0; }
+};
+
+std::string table_header();
+std::string table_row(const Row& row);
+
+// One line without its end.  A number that is none (an error of NaN) is null.
+std::string to_json(const Row& row);
+
+}  // namespace mk::tools

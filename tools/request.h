@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// tools/request.h — what the flags of `mkernel run` say, and what is taken where they say nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "mkernel/types.h"
+
+namespace mk::tools {
+
+struct RunRequest {
+  std::string op = "all";
+  DeviceKind device = DeviceKind::kAuto;
+  int nodes = 2;
+  int ranks = 8;             // per node
+  std::optional<int64_t> m;  // where empty: Defaults of the device
+  std::optional<int64_t> n;
+  std::optional<int64_t> k;
+  DType dtype = DType::kBf16;
+  std::optional<int> launches;
+  uint64_t seed = 1;
+  std::optional<int64_t> timeout_ms;  // where empty: Options::from_env
+  std::optional<std::string> json;    // where empty: none is written
+};
+
+// Sizes that keep a device busy, yet are run and checked within seconds.
+struct Defaults {
+  int64_t m = 0;  // rounded up to a multiple of the world size
+  int64_t n = 0;
+  int64_t k = 0;
+  int launches = 0;
+  int64_t memory_bytes = 0;  // most that inputs, outputs and workspace of all launches may take
+};
+
+constexpr int64_t kGiB = int64_t{1} << 30;
+constexpr Defaults kCpuDefaults{.m = 1024, .n = 192, .k = 256, .launches = 3, .memory_bytes = 4 * kGiB};
+constexpr Defaults kCudaDefaults{.m = 8192, .n = 2048, .k = 4096, .launches = 5, .memory_bytes = 60 * kGiB};
+
+constexpr const Defaults& defaults_of(DeviceKind device) {
+  return device == DeviceKind::kCuda ? kCudaDefaults : kCpuDefaults;
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// tools/run_command.cc — `mkernel run`: each operator in a World of its own, a row each.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "commands.h"
+#include "operators.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+using File = std::unique_ptr<std::FILE, decltype([](std::FILE* file) { std::fclose(file); })>;
+
+// Opened before anything runs: a name that cannot be written to is wrong usage.
+File open_json(const std::optional<std::string>& name) {
+  if (!name) return nullptr;
+  File file(std::fopen(name->c_str(), "a"));
+  check_usage(file != nullptr, "--json is '{}', which cannot be written: {}", *name, std::strerror(errno));
+  return file;
+}
+
+void append(std::FILE* file, const std::string& line) {
+  if (std::fprintf(file, "%s\n", line.c_str()) < 0 || std::fflush(file) != 0) {
+    throw std::runtime_error(fmt::format("cannot write the --json file: {}", std::strerror(errno)));
+  }
+}
+
+Options options_of(const RunRequest& request) {
+  Options options = Options::from_env();
+  options.timeout_ms = request.timeout_ms.value_or(options.timeout_ms);
+  return options;
+}
+
+void print_line(const std::string& line) {
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int run_command(const RunRequest& request) {
+  const File json = open_json(request.json);
+  const Options options = options_of(request);
+  bool any = false;
+  bool all_correct = true;
+  for (const Operator& one : operators()) {
+    if (request.op != "all" && request.op != one.name) continue;
+    World world = World::local(request.nodes, request.ranks, request.device, options);
+    const Row row = one.run(world, request);
+    if (!any) {
+      print_line(fmt::format("device {}: {}; {} launches a row, seed {}", name_of(row.device), row.device_name,
+                             row.launches, row.seed));
+      print_line(table_header());
+    }
+    print_line(table_row(row));
+    if (json) append(json.get(), to_json(row));
+    any = true;
+    all_correct = all_correct && row.correct();
+  }
+  return all_correct ? kExitCorrect : kExitFailed;
+}
+
+}  // namespace mk::tools

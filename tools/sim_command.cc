@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// tools/sim_command.cc — `mkernel sim`: predicts one launch on a cluster nobody here owns.
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "build_info.h"
+#include "cluster.h"
+#include "sim_commands.h"
+#include "sim_operators.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+void print(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
+  fmt::print("{} on {} ({}x{} ranks, {} SMs each), M {} N {} K {} {}: uncalibrated\n", request.op, cluster.name,
+             cluster.world.nodes, cluster.world.ranks, cluster.sms, request.m, request.n.value_or(request.m / 16),
+             request.k.value_or(request.m), name_of(request.dtype));
+  fmt::print("time      {:12.1f} us   {:.1f} TFLOP/s per rank\n", p.time_us, p.tflops_per_rank);
+  fmt::print("bound     {:12.1f} us   compute {:.1f}, NVLink {:.1f}, network {:.1f} us alone\n", p.bound_us(),
+             p.compute_us, p.nvlink_us, p.network_us);
+  fmt::print("overlap   {:12.3f}\n", p.overlap());
+  for (const RoleUse& use : p.roles) {
+    fmt::print("{:<9} {:4} workers   busy {:5.1f} %   waiting {:5.1f} %   idle {:5.1f} %\n", mk::name_of(use.role),
+               use.workers, 100 * use.busy, 100 * use.waiting, 100 * use.idle);
+  }
+}
+
+nlohmann::json to_json(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
+  return {{"op", request.op},
+          {"cluster", cluster.name},
+          {"nodes", cluster.world.nodes},
+          {"ranks", cluster.world.ranks},
+          {"sms", cluster.sms},
+          {"m", request.m},
+          {"n", request.n.value_or(request.m / 16)},
+          {"k", request.k.value_or(request.m)},
+          {"dtype", name_of(request.dtype)},
+          {"time_us", p.time_us},
+          {"tflops_per_rank", p.tflops_per_rank},
+          {"bound_us", p.bound_us()},
+          {"overlap", p.overlap()},
+          {"nvlink_bytes", p.nvlink_bytes},
+          {"network_bytes", p.network_bytes},
+          {"calibrated", false},
+          {"commit", MKERNEL_COMMIT}};
+}
+
+}  // namespace
+
+int sim_command(const SimRequest& request) {
+  const Cluster cluster = load_cluster(request.cluster);
+  for (const SimOperator& op : sim_operators()) {
+    if (request.op != op.name) continue;
+    std::ofstream json;
+    if (request.json) {
+      json.open(*request.json, std::ios::app);
+      check_usage(json.good(), "--json is '{}', which cannot be written", *request.json);
+    }
+    const Prediction prediction = op.predict(cluster, request);
+    print(cluster, request, prediction);
+    if (request.json) json << to_json(cluster, request, prediction).dump() << "\n";
+  }
+  return kExitCorrect;
+}
+
+}  // namespace mk::tools
