@@ -27,21 +27,36 @@ missing_packages() {
   done
 }
 
+# How to become root without a question, or nothing.
+as_root=()
+may_install() {
+  ((EUID != 0)) || return 0
+  as_root=(sudo -n)
+  sudo -n true 2>/dev/null
+}
+
+install() {
+  say "installing $*"
+  "${as_root[@]}" apt-get -qq update &&
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+}
+
 install_missing() {
-  local missing as_root=()
+  local missing
   mapfile -t missing < <(missing_packages)
-  ((${#missing[@]})) || return 0
-  if ((EUID != 0)); then
-    as_root=(sudo -n)
-    if ! sudo -n true 2>/dev/null; then
+  if ((${#missing[@]})); then
+    if ! may_install; then
       say "these packages are missing; install them with"
-      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
+      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev"
       exit 1
     fi
+    install "${missing[@]}"
   fi
-  say "installing ${missing[*]}"
-  "${as_root[@]}" apt-get -qq update
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "${missing[@]}" >/dev/null
+  # Boost.Context is for the simulator alone: tried once, and done without where it cannot be had.
+  if ! has_header boost/context/fiber.hpp && [[ ! -e build/boost-tried ]]; then
+    mkdir -p build && touch build/boost-tried
+    if ! may_install || ! install libboost-context-dev 2>/dev/null; then say "Boost.Context cannot be had here"; fi
+  fi
 }
 
 # ninja's output: a line of progress every few seconds, and whatever is no progress.

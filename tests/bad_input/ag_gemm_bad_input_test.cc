@@ -76,13 +76,41 @@ const BadInput kBadInputs[] = {
     {"TooManyArgs", {"args has 5 entries", "4 ranks"}, [](Args& a, auto&) { a.push_back(a[0]); }},
     {"NoArgs", {"args has 0 entries"}, [](Args& a, auto&) { a.clear(); }},
     {"StreamOnACpu", {"stream of rank 1"}, [](Args& a, auto&) { a[1].stream = a[1].a.data; }},
-    {"SplitWithoutCompute", {"split.compute is 0"}, [](auto&, AgGemmOptions& o) { o.split = {0, 1, 1, 1}; }},
-    {"SplitWithoutIntra", {"split.intra is 0"}, [](auto&, AgGemmOptions& o) { o.split = {1, 0, 1, 1}; }},
-    {"SplitWithoutSend", {"split.send is 0"}, [](auto&, AgGemmOptions& o) { o.split = {1, 1, 0, 1}; }},
-    {"SplitWithoutForward", {"split.forward is 0"}, [](auto&, AgGemmOptions& o) { o.split = {1, 1, 1, 0}; }},
-    {"SplitNegative", {"split.intra is -1"}, [](auto&, AgGemmOptions& o) { o.split = {1, -1, 1, 1}; }},
-    {"SplitTooLarge", {"split asks for 400"}, [](auto&, AgGemmOptions& o) { o.split = {4000, 1, 1, 1}; }},
-    {"SplitOverflows", {"split"}, [](auto&, AgGemmOptions& o) { o.split = {2147483647, 1, 1, 1}; }},
+    {"SplitWithoutCompute",
+     {"split.compute is 0"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {0, 1, 1, 1};
+     }},
+    {"SplitWithoutIntra",
+     {"split.intra is 0"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {1, 0, 1, 1};
+     }},
+    {"SplitWithoutSend",
+     {"split.send is 0"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {1, 1, 0, 1};
+     }},
+    {"SplitWithoutForward",
+     {"split.forward is 0"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {1, 1, 1, 0};
+     }},
+    {"SplitNegative",
+     {"split.intra is -1"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {1, -1, 1, 1};
+     }},
+    {"SplitTooLarge",
+     {"split asks for 400"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {4000, 1, 1, 1};
+     }},
+    {"SplitOverflows",
+     {"split"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {2147483647, 1, 1, 1};
+     }},
 };
 
 class AgGemmBadInput : public testing::TestWithParam<BadInput> {};

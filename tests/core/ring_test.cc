@@ -18,8 +18,7 @@ class Ring : public testing::TestWithParam<uint32_t> {
   void push(uint64_t number) { producer.publish(producer.claim(), numbered_command(number)); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Capacities, Ring, testing::Values(1u, 2u, 4u, 16u),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Capacities, Ring, testing::Values(1u, 2u, 4u, 16u), testing::PrintToStringParamName());
 
 TEST_P(Ring, AZeroedRingIsEmpty) { EXPECT_EQ(consumer.peek(), nullptr); }
 

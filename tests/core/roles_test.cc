@@ -10,7 +10,7 @@
 namespace mk::test {
 namespace {
 
-constexpr RoleCounts kCounts[] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 4},    {1, 1, 1, 1},
+constexpr RoleCounts kCounts[] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 4},  {1, 1, 1, 1},
                                   {3, 2, 4, 7}, {8, 2, 8, 2}, {8, 4, 8, 112}};
 
 int count_of(const RoleCounts& counts, Role role) {

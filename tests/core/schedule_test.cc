@@ -98,7 +98,8 @@ TEST(Banded, VisitsEveryPositionOfTheGridOnce) {
         std::set<std::pair<int, int>> seen;
         for (int64_t step = 0; step < int64_t{rows} * cols; ++step) {
           const GridPos at = banded(step, rows, cols, band);
-          ASSERT_TRUE(at.row >= 0 && at.row < rows && at.col >= 0 && at.col < cols) << rows << " " << cols << " " << band;
+          ASSERT_TRUE(at.row >= 0 && at.row < rows && at.col >= 0 && at.col < cols)
+              << rows << " " << cols << " " << band;
           ASSERT_TRUE(seen.insert({at.row, at.col}).second) << "twice: " << at.row << ", " << at.col;
         }
       }

@@ -13,8 +13,16 @@ using runtime::describe_faults;
 std::string namer(const FaultRecord& record) { return "signal_" + std::to_string(record.signal); }
 
 FaultRecord fault(FaultKind kind, int rank, Role role) {
-  return {.kind = kind, .rank = rank, .role = role, .worker = 2, .signal = 5, .tile = 11, .seen = 3, .wanted = 4,
-          .epoch = 7, .sealed = 1};
+  return {.kind = kind,
+          .rank = rank,
+          .role = role,
+          .worker = 2,
+          .signal = 5,
+          .tile = 11,
+          .seen = 3,
+          .wanted = 4,
+          .epoch = 7,
+          .sealed = 1};
 }
 
 TEST(FaultReport, NamesRankRoleWorkerTileSignalSeenAndWanted) {
@@ -44,24 +52,22 @@ TEST(FaultReport, SaysWhenItWasTheRingOrThePutsAndNotASignal) {
 }
 
 TEST(FaultReport, WhoTimedOutComesBeforeWhoWasStopped) {
-  const std::string text = describe_faults({fault(FaultKind::kStopped, 0, Role::kIntra),
-                                            fault(FaultKind::kSignal, 1, Role::kCompute)},
-                                           200, namer);
+  const std::string text = describe_faults(
+      {fault(FaultKind::kStopped, 0, Role::kIntra), fault(FaultKind::kSignal, 1, Role::kCompute)}, 200, namer);
   EXPECT_EQ(text.rfind("rank 1 compute", 0), 0u) << text;
 }
 
 TEST(FaultReport, CommunicationComesBeforeCompute) {
-  const std::string text = describe_faults({fault(FaultKind::kSignal, 0, Role::kCompute),
-                                            fault(FaultKind::kSignal, 1, Role::kIntra)},
-                                           200, namer);
+  const std::string text = describe_faults(
+      {fault(FaultKind::kSignal, 0, Role::kCompute), fault(FaultKind::kSignal, 1, Role::kIntra)}, 200, namer);
   EXPECT_EQ(text.rfind("rank 1 intra", 0), 0u) << text;
 }
 
 TEST(FaultReport, CountsWhoElseGaveUpAndWhere) {
-  const std::string text = describe_faults({fault(FaultKind::kSignal, 4, Role::kCompute),
-                                            fault(FaultKind::kStopped, 1, Role::kIntra),
-                                            fault(FaultKind::kStopped, 4, Role::kIntra)},
-                                           200, namer);
+  const std::string text =
+      describe_faults({fault(FaultKind::kSignal, 4, Role::kCompute), fault(FaultKind::kStopped, 1, Role::kIntra),
+                       fault(FaultKind::kStopped, 4, Role::kIntra)},
+                      200, namer);
   EXPECT_NE(text.find("3 workers gave up, on ranks 1, 4"), std::string::npos) << text;
 }
 

@@ -88,8 +88,8 @@ const auto kWithPeers = testing::Values(WorldShape{1, 2}, WorldShape{1, 8}, Worl
 const auto kWithNodes = testing::Values(WorldShape{2, 1}, WorldShape{2, 3}, WorldShape{3, 4}, WorldShape{4, 2});
 
 INSTANTIATE_TEST_SUITE_P(Adds, AgGemmMutant,
-                         testing::Combine(kWithPeers, testing::Values(Wrong::kAddDropped, Wrong::kAddDoubled,
-                                                                      Wrong::kAddMisaimed)),
+                         testing::Combine(kWithPeers,
+                                          testing::Values(Wrong::kAddDropped, Wrong::kAddDoubled, Wrong::kAddMisaimed)),
                          world_and_wrong);
 INSTANTIATE_TEST_SUITE_P(Puts, AgGemmMutant,
                          testing::Combine(kWithNodes, testing::Values(Wrong::kPutDropped, Wrong::kPutDoubled,

@@ -50,8 +50,7 @@ class RingRace : public testing::TestWithParam<uint32_t> {
   std::vector<uint64_t> payload = std::vector<uint64_t>(kProducers * kCommandsEach);
 };
 
-INSTANTIATE_TEST_SUITE_P(Capacities, RingRace, testing::Values(1u, 2u, 8u, 256u),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Capacities, RingRace, testing::Values(1u, 2u, 8u, 256u), testing::PrintToStringParamName());
 
 TEST_P(RingRace, ConsumerNeverSeesHalfACommand) {
   uint64_t halves = 0;

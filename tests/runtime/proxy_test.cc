@@ -114,10 +114,12 @@ TEST_F(Proxy, AFailedPollRaisesTheStopWordAndKeepsTheReason) {
 
 TEST_F(Proxy, TakesNothingMoreAfterAFailure) {
   std::atomic<int> puts = 0;
-  auto proxy = proxy_over({.put = [&](Fabric&, const Command&, uint64_t) {
-    ++puts;
-    return PutResult::kFailed;
-  }, .reason = "broken"});
+  auto proxy = proxy_over({.put =
+                               [&](Fabric&, const Command&, uint64_t) {
+                                 ++puts;
+                                 return PutResult::kFailed;
+                               },
+                           .reason = "broken"});
   push(0);
   push(1);
   EXPECT_TRUE(eventually([&] { return stopped(); }));

@@ -20,10 +20,10 @@ namespace mk::test {
 
 // Chances in percent, per call.
 struct ChaosOptions {
-  int full = 25;        // put answers kFull
-  int release = 30;     // one held put goes on its way; tried until it does not happen
-  int report = 30;      // one completed ticket is told; tried until it does not happen
-  int stall = 3;        // nothing moves for a while
+  int full = 25;         // put answers kFull
+  int release = 30;      // one held put goes on its way; tried until it does not happen
+  int report = 30;       // one completed ticket is told; tried until it does not happen
+  int stall = 3;         // nothing moves for a while
   int stall_calls = 40;  // at most
 };
 

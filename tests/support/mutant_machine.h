@@ -16,7 +16,7 @@ namespace mk::test {
 enum class Wrong {
   kAddDropped,
   kAddDoubled,
-  kAddMisaimed,     // to the next rank
+  kAddMisaimed,  // to the next rank
   kPutDropped,
   kPutDoubled,
   kPutMisaimed,     // to the next rank
@@ -28,8 +28,8 @@ enum class Wrong {
 };
 
 inline std::string name_of(Wrong wrong) {
-  constexpr const char* kNames[] = {"AddDropped",   "AddDoubled",    "AddMisaimed",  "PutDropped",
-                                    "PutDoubled",   "PutMisaimed",   "PutToNextNode", "PutDataStray",
+  constexpr const char* kNames[] = {"AddDropped",   "AddDoubled",   "AddMisaimed",   "PutDropped",
+                                    "PutDoubled",   "PutMisaimed",  "PutToNextNode", "PutDataStray",
                                     "PutFromInput", "WaitForLater", "WaitForEarlier"};
   return kNames[static_cast<int>(wrong)];
 }

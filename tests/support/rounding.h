@@ -39,8 +39,7 @@ inline double round_to(const FloatFormat& format, double x) {
   if (x == 0 || !std::isfinite(x)) return x;
   const double ulp = format.ulp(x);
   const double rounded = std::nearbyint(x / ulp) * ulp;
-  return std::abs(rounded) <= format.largest() ? rounded
-                                               : std::copysign(std::numeric_limits<double>::infinity(), x);
+  return std::abs(rounded) <= format.largest() ? rounded : std::copysign(std::numeric_limits<double>::infinity(), x);
 }
 
 // What 16 bits of a format mean.
@@ -51,8 +50,7 @@ inline double decode16(const FloatFormat& format, uint16_t bits) {
   const double sign = (bits & 0x8000) != 0 ? -1.0 : 1.0;
   const int special = (1 << (15 - mantissa_bits)) - 1;
   if (exponent == special) {
-    return mantissa != 0 ? std::numeric_limits<double>::quiet_NaN()
-                         : sign * std::numeric_limits<double>::infinity();
+    return mantissa != 0 ? std::numeric_limits<double>::quiet_NaN() : sign * std::numeric_limits<double>::infinity();
   }
   if (exponent == 0) return sign * std::ldexp(mantissa, format.min_exponent - mantissa_bits);
   return sign * std::ldexp(mantissa + (1 << mantissa_bits), format.min_exponent + exponent - 1 - mantissa_bits);

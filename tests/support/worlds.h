@@ -22,8 +22,7 @@ inline void PrintTo(const WorldShape& world, std::ostream* out) { *out << name_o
 
 namespace mk::test {
 
-inline constexpr std::array<WorldShape, 8> kWorlds = {
-    {{1, 1}, {1, 2}, {1, 8}, {2, 1}, {2, 3}, {2, 8}, {3, 4}, {4, 2}}};
+inline constexpr std::array<WorldShape, 8> kWorlds = {{{1, 1}, {1, 2}, {1, 8}, {2, 1}, {2, 3}, {2, 8}, {3, 4}, {4, 2}}};
 
 inline constexpr std::array<DType, 3> kDTypes = {DType::kFp32, DType::kBf16, DType::kFp16};
 
@@ -60,8 +59,7 @@ inline constexpr std::array<Shape, 10> kShapes = {{{1, 1, 1},
                                                    {97, 129, 2}}};
 
 // The same around the GPU's tile (128 × 256).
-inline constexpr std::array<Shape, 4> kLargeShapes = {
-    {{128, 256, 64}, {129, 257, 65}, {127, 255, 1}, {521, 1031, 3}}};
+inline constexpr std::array<Shape, 4> kLargeShapes = {{{128, 256, 64}, {129, 257, 65}, {127, 255, 1}, {521, 1031, 3}}};
 
 // The number of seeded repetitions a test makes is its own; the seeds are spread by this.
 constexpr uint64_t seed_of(uint64_t first, uint64_t second) { return first * 1'000'003 + second; }

@@ -8,7 +8,6 @@
 #include <array>
 #include <limits>
 
-
 namespace mk::test {
 namespace {
 
@@ -80,9 +79,8 @@ TEST_F(Loopback, EveryTicketComesBackOnce) {
 }
 
 TEST_F(Loopback, ACommandThatPointsOutsideItsWindowFailsTheFabricAndTouchesNothing) {
-  std::vector<Command> bad = {good(1, 0, kBytes), good(0, 1, kBytes),         good(kHuge, 0, 8),
-                              good(0, kHuge, 8),  good(0, 0, kHuge),          good(8, 8, kHuge - 4),
-                              good(0, 0, 8, 4),   good(0, 0, 8, 0xffffffffu)};
+  std::vector<Command> bad = {good(1, 0, kBytes), good(0, 1, kBytes),    good(kHuge, 0, 8), good(0, kHuge, 8),
+                              good(0, 0, kHuge),  good(8, 8, kHuge - 4), good(0, 0, 8, 4),  good(0, 0, 8, 0xffffffffu)};
   bad.push_back(good(0, 0, 8));
   bad.back().to_rank = 2;
   bad.push_back(good(0, 0, 8));

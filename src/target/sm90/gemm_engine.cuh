@@ -31,6 +31,7 @@ struct GemmShape {
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kBoxCols = 64;  // columns of B and C per TMA box
   static constexpr int kBoxes = kTileN / kBoxCols;
+  static constexpr int kStoreBuffers = 2;  // boxes of C per consumer on their way out
   static constexpr int kRowsPerConsumer = kTileM / kConsumers;
 
   // Of 65536 registers, 168 a thread at start: the loading warpgroup gives what the consumers take.
@@ -43,7 +44,7 @@ struct GemmShared {
   using S = GemmShape;
   alignas(1024) Element a[S::kStages][S::kTileM * S::kTileK];
   alignas(1024) Element b[S::kStages][S::kBoxes][S::kTileK * S::kBoxCols];
-  alignas(1024) Element c[S::kConsumers][2][S::kRowsPerConsumer * S::kBoxCols];
+  alignas(1024) Element c[S::kConsumers][S::kStoreBuffers][S::kRowsPerConsumer * S::kBoxCols];
   uint64_t full[S::kStages];
   uint64_t empty[S::kStages];
   int64_t void_from;  // count of tiles in this block before the first that is not computed
@@ -189,9 +190,9 @@ class MathsJob {
     const int row = warp * 16 + lane % 16;
 #pragma unroll
     for (int box = 0; box < S::kBoxes; ++box) {
-      if (thread_ == 0) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});  // the buffer's last store has read it
+      if (thread_ == 0) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<S::kStoreBuffers - 1>{});  // it was read
       named_barrier(barrier, 128);
-      Element* out = shared_.c[consumer_][box % 2];
+      Element* out = shared_.c[consumer_][box % S::kStoreBuffers];
       const uint32_t row_address = shared_address(out) + row * 128;
 #pragma unroll
       for (int pair = 0; pair < 4; ++pair) {

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# tests/sim/sim_cli_test.py — the contract of `mkernel fuzz` and `mkernel sim`.
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = None
+
+# What is wrong, and the word its one line must have.
+WRONG_USAGE = [
+    (["fuzz", "no_such_operator"], "operator"),
+    (["fuzz", "--seeds", "9..3"], "--seeds"),
+    (["fuzz", "--seeds", "1..x"], "--seeds"),
+    (["fuzz", "--seeds", "7"], "--seeds"),
+    (["fuzz", "--seed", "-1"], "--seed"),
+    (["fuzz", "--nodes", "0"], "--nodes"),
+    (["fuzz", "--ranks", "-1"], "--ranks"),
+    (["fuzz", "--nodes", "9", "--ranks", "9"], "--nodes"),
+    (["fuzz", "--nodes", "2", "--ranks", "2", "--m", "7"], "--m"),
+    (["fuzz", "--launches", "0"], "--launches"),
+    (["fuzz", "--seeds", "1..2", "--trace", "t.json"], "--trace"),
+    (["fuzz", "--seed", "1", "--trace", "/no/such/folder/t"], "--trace"),
+    (["sim"], "operator"),
+    (["sim", "no_such_operator"], "operator"),
+    (["sim", "ag_gemm", "--cluster", "no-such-preset"], "--cluster"),
+    (["sim", "ag_gemm", "--m", "17"], "--m"),
+    (["sim", "ag_gemm", "--n", "12"], "--n"),
+    (["sim", "ag_gemm", "--dtype", "fp32"], "--dtype"),
+    (["sim", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
+]
+
+# Cluster files that are malformed or impossible, and the word the line must have.
+BAD_CLUSTERS = [
+    ("", "JSON"),
+    ("{", "JSON"),
+    ("[1, 2]", "JSON"),
+    ('{"nodes": 0}', "nodes"),
+    ('{"nodes": 1.5}', "nodes"),
+    ('{"ranks": "many"}', "ranks"),
+    ('{"sms": -1}', "sms"),
+    ('{"sms": 2, "nodes": 2}', "2 workers"),
+    ('{"nvlink_gb_s": 0}', "nvlink_gb_s"),
+    ('{"nic_gb_s": -5}', "nic_gb_s"),
+    ('{"nic_latency_us": -1}', "nic_latency_us"),
+    ('{"nic_latency_us": 1e9}', "nic_latency_us"),
+    ('{"bandwidth": 5}', "bandwidth"),
+]
+
+
+def mkernel(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=100)
+
+
+class SimCommandLine(unittest.TestCase):
+    def assert_usage(self, result, word):
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn(word, result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_wrong_usage_is_one_line_that_names_the_flag(self):
+        for arguments, word in WRONG_USAGE:
+            with self.subTest(arguments):
+                self.assert_usage(mkernel(*arguments), word)
+
+    def test_a_bad_cluster_file_is_one_line_that_names_the_key(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for text, word in BAD_CLUSTERS:
+                with self.subTest(text):
+                    file = Path(folder) / "cluster.json"
+                    file.write_text(text)
+                    self.assert_usage(mkernel("sim", "ag_gemm", "--cluster", file), word)
+
+    def test_fuzz_ends_with_its_counts(self):
+        result = mkernel("fuzz", "ag_gemm", "--seeds", "5..14", "--nodes", 2)
+        self.assertEqual((result.returncode, result.stdout.splitlines()[-1]), (0, "10 passed, 0 failed"))
+
+    def test_the_same_seed_writes_the_same_trace(self):
+        with tempfile.TemporaryDirectory() as folder:
+            traces = []
+            for name in ("a", "b"):
+                file = Path(folder) / name
+                self.assertEqual(mkernel("fuzz", "ag_gemm", "--seed", 3, "--trace", file).returncode, 0)
+                traces.append(file.read_bytes())
+        self.assertEqual(traces[0], traces[1])
+        tracks = {(e["pid"], e["tid"]) for e in json.loads(traces[0])["traceEvents"] if e["ph"] == "X"}
+        self.assertGreater(len(tracks), 1)
+
+    def test_every_preset_predicts_and_says_it_is_uncalibrated(self):
+        with tempfile.TemporaryDirectory() as folder:
+            rows = Path(folder) / "rows"
+            for preset in ("h200-1x8", "h200-2x8-cx7", "h200-2x8-efa", "h200-scale-2x2"):
+                result = mkernel("sim", "ag_gemm", "--cluster", preset, "--m", 4096, "--json", rows)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("uncalibrated", result.stdout)
+            for row in map(json.loads, rows.read_text().splitlines()):
+                self.assertFalse(row["calibrated"])
+                self.assertGreaterEqual(row["time_us"], row["bound_us"])
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAM = options.program
+    unittest.main(argv=[sys.argv[0], *rest])
