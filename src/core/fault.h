@@ -19,6 +19,11 @@ enum class FaultKind : uint32_t {
   kStopped,    // somebody else failed while this worker waited for what the record names
 };
 
+// What `signal` holds when the wait was not for one of the plan's signals.
+constexpr uint32_t kRingRoom = 0xffffffffu;
+constexpr uint32_t kPutsDone = 0xfffffffeu;
+constexpr uint32_t kBegin = 0xfffffffdu;  // an earlier launch had failed
+
 struct FaultRecord {
   FaultKind kind = FaultKind::kNone;
   int rank = 0;

@@ -12,11 +12,10 @@ namespace mk::runtime {
 namespace {
 
 std::string what_was_awaited(const FaultRecord& record, const SignalNamer& signal_name) {
-  switch (record.kind) {
-    case FaultKind::kRingFull: return "room in the command ring";
-    case FaultKind::kUnsettled: return "its puts to complete";
-    default: return signal_name(record);
-  }
+  if (record.signal == kRingRoom) return "room in the command ring";
+  if (record.signal == kPutsDone) return "its puts to complete";
+  if (record.signal == kBegin) return "its launch to begin";
+  return signal_name(record);
 }
 
 }  // namespace

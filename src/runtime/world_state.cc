@@ -92,7 +92,9 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
   check_arg(shape.nodes <= kMostRanks && shape.ranks <= kMostRanks && shape.size() <= kMostRanks,
             "nodes x ranks is {} x {}; a World in one process holds at most {} ranks", shape.nodes, shape.ranks,
             kMostRanks);
-  check_arg(options.timeout_ms >= 1, "timeout_ms is {}; it must be at least 1", options.timeout_ms);
+  constexpr int64_t kLongestMs = int64_t{1} << 40;
+  check_arg(options.timeout_ms >= 1 && options.timeout_ms <= kLongestMs, "timeout_ms is {}; it must be 1 to {}",
+            options.timeout_ms, kLongestMs);
   constexpr int kMostCommands = 1 << 20;
   check_arg(options.ring_capacity >= 1 && options.ring_capacity <= kMostCommands &&
                 std::has_single_bit(static_cast<unsigned>(options.ring_capacity)),

@@ -48,6 +48,7 @@ void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank,
   device.team(rank).submit(view.workers, [view, &layout, args, trace](int worker) {
     const Post post = layout.roles.post_of(worker);
     cpu::CpuMachine machine(view, post, worker, trace != nullptr);
+    if (!machine.begin()) return;
     run_worker(machine, layout, post, args);
     if (trace != nullptr) trace->append(machine.events());
   });

@@ -35,6 +35,13 @@ void check_problem(const Problem& problem, DeviceKind device) {
   check_arg(problem.m < kLargest, "m is {}; it must be below 2^31", problem.m);
   check_arg(problem.n < kLargest, "n is {}; it must be below 2^31", problem.n);
   check_arg(problem.k < kLargest, "k is {}; it must be below 2^31", problem.k);
+  check_arg(problem.dtype == DType::kBf16 || problem.dtype == DType::kFp16 || problem.dtype == DType::kFp32,
+            "dtype is {}; it must be bf16, fp16 or fp32", static_cast<int>(problem.dtype));
+  constexpr int64_t kMostElements = int64_t{1} << 60;
+  check_arg(problem.m <= kMostElements / problem.k && problem.m <= kMostElements / problem.n &&
+                problem.k <= kMostElements / problem.n,
+            "m, n and k are {}, {} and {}; no tensor may have more than 2^60 elements", problem.m, problem.n,
+            problem.k);
   if (device != DeviceKind::kCuda) return;
   check_arg(problem.n % 8 == 0, "n is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", problem.n);
   check_arg(problem.k % 8 == 0, "k is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", problem.k);
@@ -83,6 +90,9 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers)
   check_arg(forwards ? asked.forward >= 1 : asked.forward == 0,
             "split.forward is {}; with {} nodes of {} ranks it must be {}", asked.forward, problem.world.nodes,
             problem.world.ranks, forwards ? "at least 1" : "0");
+  for (const int count : {asked.compute, asked.intra, asked.send, asked.forward}) {  // each, so that no sum overflows
+    check_arg(count <= workers, "split asks for {} workers in one role; a rank of this world has {}", count, workers);
+  }
   check_arg(asked.total() <= workers, "split asks for {} workers; a rank of this world has {}", asked.total(), workers);
   return {asked.intra, asked.send, asked.forward, asked.compute};
 }

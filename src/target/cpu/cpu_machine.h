@@ -34,6 +34,13 @@ class CpuMachine {
   uint64_t epoch() const { return epoch_; }
   const RankView& view() const { return view_; }
 
+  // False if an earlier launch failed: nothing may be overwritten that its puts still read.
+  bool begin() {
+    if (HostAtomics::load_acquire(view_.stop) == 0) return true;
+    record_fault(FaultKind::kStopped, kBegin, -1, 0, 0);
+    return false;
+  }
+
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
     const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, signal);
     return wait_until(FaultKind::kSignal, word, wanted, signal, subject);
@@ -51,8 +58,8 @@ class CpuMachine {
   bool put(const Put& put, int64_t subject) {
     const RingProducer<HostAtomics> ring{view_.ring};
     const uint64_t position = ring.claim();
-    if (!ring.is_free(position) &&
-        !wait_until(FaultKind::kRingFull, view_.ring.consumed, position - view_.ring.capacity + 1, 0, subject)) {
+    if (!ring.is_free(position) && !wait_until(FaultKind::kRingFull, view_.ring.consumed,
+                                               position - view_.ring.capacity + 1, kRingRoom, subject)) {
       return false;
     }
     ring.publish(position, to_command(put, view_.windows));
@@ -60,7 +67,7 @@ class CpuMachine {
     return true;
   }
 
-  bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, 0, -1); }
+  bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, kPutsDone, -1); }
 
   void note(const Event& event) {
     if (!traced_) return;
@@ -89,11 +96,17 @@ class CpuMachine {
         std::this_thread::yield();
       }
     }
-    FaultRecord& record = view_.faults[worker_];
-    record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch_, 0};
-    HostAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
-    HostAtomics::store_release(view_.stop, 1);      // pairs with every wait
+    record_fault(kind, signal, subject, seen, wanted);
     return false;
+  }
+
+  void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
+    FaultRecord& record = view_.faults[worker_];
+    if (HostAtomics::load_acquire(&record.sealed) == 0) {  // the first fault of a worker is the one to tell
+      record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch_, 0};
+      HostAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
+    }
+    HostAtomics::store_release(view_.stop, 1);  // pairs with every wait
   }
 
   const RankView view_;

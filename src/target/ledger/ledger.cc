@@ -11,6 +11,9 @@ namespace mk::ledger {
 void Ledger::await(int rank, uint32_t signal, uint64_t wanted) {
   Account& a = account(rank, signal);
   a.awaited = std::max(a.awaited, wanted);
+  if (wanted <= a.paid_before) {
+    complain(fmt::format("rank {} awaits {} of signal {}, which earlier launches paid", rank, wanted, signal));
+  }
 }
 
 void Ledger::pay(int from, const Signal& signal, uint64_t amount) {
@@ -56,7 +59,8 @@ void Ledger::copy(int rank, const Place& to, const Place& from, uint64_t bytes) 
 }
 
 void Ledger::close_launch(uint64_t epoch) {
-  for (const auto& [where, a] : accounts_) {
+  for (auto& [where, a] : accounts_) {
+    a.paid_before = a.paid;
     if (a.paid == a.awaited) continue;
     complain(fmt::format("after launch {} signal {} of rank {} holds {}, but {} is awaited", epoch, where.second,
                          where.first, a.paid, a.awaited));

@@ -40,6 +40,7 @@ class Ledger {
  private:
   struct Account {
     uint64_t paid = 0;
+    uint64_t paid_before = 0;  // this launch
     uint64_t awaited = 0;
     int put_payer = -1;  // the one rank whose puts pay, -1 if none
     bool nvlink = false;

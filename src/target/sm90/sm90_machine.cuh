@@ -58,7 +58,7 @@ class Sm90Machine {
       position = ring.claim();
     }
     const uint64_t wanted = position < view_.ring.capacity ? 0 : position - view_.ring.capacity + 1;
-    if (!wait_until(FaultKind::kRingFull, view_.ring.consumed, wanted, 0, subject)) return false;
+    if (!wait_until(FaultKind::kRingFull, view_.ring.consumed, wanted, kRingRoom, subject)) return false;
     if (crew_.is_leader()) {
       ring.publish(position, to_command(put, view_.windows));
       last_put_ = position + 1;
@@ -67,7 +67,7 @@ class Sm90Machine {
     return true;
   }
 
-  __device__ bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, 0, -1); }
+  __device__ bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, kPutsDone, -1); }
 
   __device__ void note(const Event&) {}
 
@@ -107,20 +107,26 @@ class Sm90Machine {
       if (SystemAtomics::load_relaxed(view_.stop) != 0) kind = FaultKind::kStopped;
       if (kind == FaultKind::kStopped || now - began >= view_.timeout_ns) break;
     }
-    FaultRecord& record = view_.faults[blockIdx.x];
-    record.kind = kind;
-    record.rank = view_.rank;
-    record.role = post_.role;
-    record.worker = post_.index;
-    record.plan = view_.plan;
-    record.signal = signal;
-    record.tile = subject;
-    record.seen = seen;
-    record.wanted = wanted;
-    record.epoch = epoch_;
-    SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
-    SystemAtomics::store_release(view_.stop, 1);      // pairs with every wait
+    record_fault(kind, signal, subject, seen, wanted);
     return false;
+  }
+
+  __device__ void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
+    FaultRecord& record = view_.faults[blockIdx.x];
+    if (SystemAtomics::load_acquire(&record.sealed) == 0) {  // the first fault of a worker is the one to tell
+      record.kind = kind;
+      record.rank = view_.rank;
+      record.role = post_.role;
+      record.worker = post_.index;
+      record.plan = view_.plan;
+      record.signal = signal;
+      record.tile = subject;
+      record.seen = seen;
+      record.wanted = wanted;
+      record.epoch = epoch_;
+      SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
+    }
+    SystemAtomics::store_release(view_.stop, 1);  // pairs with every wait
   }
 
   const RankView& view_;
