@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# bench/record.sh — runs on a Hopper GPU what docs/performance.md and the README's status table claim.
+#
+# usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER
+# Writes worlds.jsonl, gemm.jsonl and log.txt; exits non-zero if anything was wrong.
+set -uo pipefail
+build=$1 out=$2
+mkdir -p "$out"
+failed=0
+
+step() {
+  echo "== $*" | tee -a "$out/log.txt"
+  "$@" 2>&1 | tee -a "$out/log.txt" | grep -vE '^\[( RUN|-----| *OK)' | tail -12
+  local status=${PIPESTATUS[0]}
+  ((status == 0)) || { echo "FAILED ($status)" | tee -a "$out/log.txt"; failed=1; }
+}
+
+run() { step "$build/mkernel" run ag_gemm --device cuda --json "$out/worlds.jsonl" "$@"; }
+
+# Every world, with tails in M-per-rank, N and K, and at the default size.
+for world in "1 1" "1 2" "1 8" "2 1" "2 3" "2 8" "3 4" "4 2"; do
+  read -r nodes ranks <<<"$world"
+  for dtype in bf16 fp16; do
+    for shape in "1 8 8" "37 264 72" "129 520 264" "257 1000 1032"; do
+      read -r rows n k <<<"$shape"
+      run --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
+    done
+  done
+  run --nodes "$nodes" --ranks "$ranks"
+done
+run --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000
+
+# Graphs, streams, a rank that never starts, refused input: the tests that need a GPU.
+step "$build/tests/gpu_test" --gtest_brief=1
+
+small=(--nodes 2 --ranks 2 --m 520 --n 264 --k 136 --launches 2 --timeout-ms 120000)
+step compute-sanitizer --error-exitcode 9 --tool memcheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
+step compute-sanitizer --error-exitcode 9 --tool racecheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
+
+step "$build/bench/gemm_vs_cublas" 8192 8192 8192 4096 4096 4096 8192 1024 8192 8192 8192 1024 --json "$out/gemm.jsonl"
+
+((failed == 0)) && echo "all right" || echo "something failed: see $out/log.txt"
+exit "$failed"
