@@ -31,7 +31,7 @@ Layout layout_for(const runtime::WorldState& world, const Problem& problem, cons
 
 }  // namespace
 
-runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
+runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split) {
   const Layout layout = layout_for(world, problem, split);
   const std::string key = fmt::format("ag_gemm {}x{}x{} {} intra={} send={} forward={} compute={}", problem.m,
                                       problem.n, problem.k, name_of(problem.dtype), layout.roles.intra,
