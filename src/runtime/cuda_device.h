@@ -40,12 +40,15 @@ class CudaDevice : public Device {
     std::vector<cudaEvent_t> marks;
   };
 
+  static constexpr int kLanes = 4;  // streams the ranks' fabrics share
+
   void mark(int rank);
   void release() noexcept;
 
   int workers_;
   cudaEvent_t forked_ = nullptr;
   std::vector<Rank> ranks_;
+  cudaStream_t lanes_[kLanes] = {};
 };
 
 }  // namespace mk::runtime

@@ -38,16 +38,15 @@ void copy_beside_kernels(const ResolvedPut& put, cudaStream_t stream) {
 
 }  // namespace
 
-CudaLoopbackFabric::CudaLoopbackFabric(const WindowRegistry& windows, int rank) : windows_(windows), rank_(rank) {
+CudaLoopbackFabric::CudaLoopbackFabric(const WindowRegistry& windows, int rank, cudaStream_t lane)
+    : windows_(windows), rank_(rank), lane_(lane) {
   check_cuda(cudaGetDevice(&device_), "name the current device");
-  check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a fabric's stream");
 }
 
 CudaLoopbackFabric::~CudaLoopbackFabric() {
-  cudaStreamSynchronize(stream_);
+  cudaStreamSynchronize(lane_);
   for (const InFlight& put : in_flight_) cudaEventDestroy(put.landed);
   for (const cudaEvent_t event : idle_events_) cudaEventDestroy(event);
-  cudaStreamDestroy(stream_);
 }
 
 PutResult CudaLoopbackFabric::put(const Command& command, uint64_t ticket) {
@@ -66,10 +65,10 @@ void CudaLoopbackFabric::issue(const Command& command, uint64_t ticket) {
   join_device(device_);
   const ResolvedPut put = resolve(command, rank_, windows_);
   if (!put.valid()) throw Error(ErrorCode::kFabric, describe_bad_put(command, rank_));
-  if (put.bytes > 0) copy_beside_kernels(put, stream_);
+  if (put.bytes > 0) copy_beside_kernels(put, lane_);
   const uint64_t total = totals_[put.signal] += put.amount;
   // The write follows the copy with a memory barrier; pairs with the peer's wait.
-  check_cuda(cuda_driver().write_value(stream_, address(put.signal), total, CU_STREAM_WRITE_VALUE_DEFAULT),
+  check_cuda(cuda_driver().write_value(lane_, address(put.signal), total, CU_STREAM_WRITE_VALUE_DEFAULT),
              "write a signal");
   cudaEvent_t landed = nullptr;
   if (idle_events_.empty()) {
@@ -79,7 +78,7 @@ void CudaLoopbackFabric::issue(const Command& command, uint64_t ticket) {
     idle_events_.pop_back();
   }
   in_flight_.push_back({landed, ticket});
-  check_cuda(cudaEventRecord(landed, stream_), "record a put");
+  check_cuda(cudaEventRecord(landed, lane_), "record a put");
 }
 
 PutResult CudaLoopbackFabric::poll(std::vector<uint64_t>& completed) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // transport/loopback_cuda.h — a fabric inside one GPU: the copy engine plays the NIC.
 //
-// A put is a copy on a stream of its own, followed by a write of the signal's new total.  The total is
-// kept here: only one rank's puts pay a signal (core/signal.h).
+// A put is a copy on a lane, a stream that several ranks' fabrics share, followed by a write of the
+// signal's new total.  The total is kept here: only one rank's puts pay a signal (core/signal.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ namespace mk {
 
 class CudaLoopbackFabric : public Fabric {
  public:
-  CudaLoopbackFabric(const WindowRegistry& windows, int rank);
+  CudaLoopbackFabric(const WindowRegistry& windows, int rank, cudaStream_t lane);
   ~CudaLoopbackFabric() override;
 
   PutResult put(const Command& command, uint64_t ticket) override;
@@ -37,7 +37,7 @@ class CudaLoopbackFabric : public Fabric {
   const WindowRegistry& windows_;
   int rank_;
   int device_ = 0;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t lane_;
   std::unordered_map<uint64_t*, uint64_t> totals_;
   std::deque<InFlight> in_flight_;
   std::vector<cudaEvent_t> idle_events_;

@@ -34,6 +34,16 @@ TEST(GpuWorld, AThousandLaunchesBackToBackAreAllRight) {
   EXPECT_TRUE(gpu_runs_right(world, {40, 136, 72}, DType::kBf16, 1000));
 }
 
+// Streams of kernels and of the fabric must never share a hardware queue: with one too many, one launch in
+// some dozens of new Worlds hung.
+TEST(GpuWorld, FortyFullWorldsOneAfterTheOtherNeverHang) {
+  MK_NEEDS_GPU();
+  for (int i = 0; i < 40; ++i) {
+    World world = World::local(2, 8, DeviceKind::kCuda, {.timeout_ms = 2000});
+    ASSERT_TRUE(gpu_runs_right(world, {9, 24, 16}, DType::kFp16, 3, i)) << "world " << i;
+  }
+}
+
 TEST(GpuWorld, TwoShapesMayAlternateInOneWorld) {
   MK_NEEDS_GPU();
   World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
