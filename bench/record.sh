@@ -22,7 +22,7 @@ run() { step "$build/mkernel" run ag_gemm --device cuda --json "$out/worlds.json
 for world in "1 1" "1 2" "1 8" "2 1" "2 3" "2 8" "3 4" "4 2"; do
   read -r nodes ranks <<<"$world"
   for dtype in bf16 fp16; do
-    for shape in "1 8 8" "37 264 72" "129 520 264" "257 1000 1032"; do
+    for shape in "1 8 8" "37 264 72" "129 520 264"; do
       read -r rows n k <<<"$shape"
       run --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
     done

@@ -16,7 +16,7 @@ void look_up(const char* name, unsigned version, Function& function) {
   const cudaError_t result = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &status);
   if (result != cudaSuccess || status != cudaDriverEntryPointSuccess || found == nullptr) {
     cudaGetLastError();
-    throw Error(ErrorCode::kUnavailable, fmt::format("the CUDA driver has no {}; it must be 12.8 or newer", name));
+    throw Error(ErrorCode::kUnavailable, fmt::format("the CUDA driver has no {}; it must be 12.0 or newer", name));
   }
   function = reinterpret_cast<Function>(found);
 }
@@ -24,7 +24,6 @@ void look_up(const char* name, unsigned version, Function& function) {
 CudaDriver load() {
   CudaDriver driver;
   look_up("cuTensorMapEncodeTiled", 12000, driver.encode_tiled);
-  look_up("cuMemcpyBatchAsync", 12080, driver.memcpy_batch);
   look_up("cuStreamWriteValue64", 12000, driver.write_value);
   return driver;
 }

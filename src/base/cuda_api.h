@@ -16,11 +16,10 @@ void check_cuda(CUresult result, const char* attempted);
 
 struct CudaDriver {
   PFN_cuTensorMapEncodeTiled_v12000 encode_tiled = nullptr;
-  PFN_cuMemcpyBatchAsync_v12080 memcpy_batch = nullptr;
   PFN_cuStreamWriteValue64_v11070 write_value = nullptr;
 };
 
-// Throws Error(kUnavailable) if the driver is older than 12.8.
+// Throws Error(kUnavailable) if the driver is older than 12.0.
 const CudaDriver& cuda_driver();
 
 }  // namespace mk

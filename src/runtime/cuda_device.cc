@@ -2,9 +2,9 @@
 // runtime/cuda_device.cc — see cuda_device.h.
 //
 // Kernels of different ranks wait for each other and for the fabric, so all must run at once: all blocks
-// together must fit on the SMs, one per SM, and every stream needs a hardware queue of its own.  A put
-// that shares a queue with a kernel that waits for it never starts (seen: 2×8 with a fabric stream per
-// rank, 33 streams on 32 queues), so some queues stay free for the fabrics and for the caller.
+// together must fit on the SMs, one per SM, and every stream should have a hardware queue of its own, or
+// what is behind a waiting kernel in its queue may never start.  Some queues stay free for the fabrics
+// and for the caller.
 #include "runtime/cuda_device.h"
 
 #include <fmt/format.h>

@@ -2,6 +2,8 @@
 // transport/loopback_cuda.cc — see loopback_cuda.h.
 #include "transport/loopback_cuda.h"
 
+#include <algorithm>
+
 #include "base/cuda_api.h"
 #include "mkernel/error.h"
 #include "transport/resolved_put.h"
@@ -23,30 +25,21 @@ void join_device(int device) {
 
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
-// Asks for the copy engine: the SMs are full of kernels that may be waiting for this very copy.
-void copy_beside_kernels(const ResolvedPut& put, cudaStream_t stream) {
-  CUdeviceptr to = address(put.to);
-  CUdeviceptr from = address(put.from);
-  size_t bytes = put.bytes;
-  CUmemcpyAttributes attributes{};
-  attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
-  attributes.flags = CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE;
-  size_t first = 0;
-  size_t failed = 0;
-  check_cuda(cuda_driver().memcpy_batch(&to, &from, &bytes, 1, &attributes, &first, 1, &failed, stream), "start a put");
-}
+constexpr uint64_t kBounceBytes = 1 << 20;
 
 }  // namespace
 
 CudaLoopbackFabric::CudaLoopbackFabric(const WindowRegistry& windows, int rank, cudaStream_t lane)
     : windows_(windows), rank_(rank), lane_(lane) {
   check_cuda(cudaGetDevice(&device_), "name the current device");
+  check_cuda(cudaHostAlloc(&bounce_, kBounceBytes, cudaHostAllocPortable), "allocate a bounce buffer");
 }
 
 CudaLoopbackFabric::~CudaLoopbackFabric() {
   cudaStreamSynchronize(lane_);
   for (const InFlight& put : in_flight_) cudaEventDestroy(put.landed);
   for (const cudaEvent_t event : idle_events_) cudaEventDestroy(event);
+  cudaFreeHost(bounce_);
 }
 
 PutResult CudaLoopbackFabric::put(const Command& command, uint64_t ticket) {
@@ -65,7 +58,7 @@ void CudaLoopbackFabric::issue(const Command& command, uint64_t ticket) {
   join_device(device_);
   const ResolvedPut put = resolve(command, rank_, windows_);
   if (!put.valid()) throw Error(ErrorCode::kFabric, describe_bad_put(command, rank_));
-  if (put.bytes > 0) copy_beside_kernels(put, lane_);
+  copy_beside_kernels(put);
   const uint64_t total = totals_[put.signal] += put.amount;
   // The write follows the copy with a memory barrier; pairs with the peer's wait.
   check_cuda(cuda_driver().write_value(lane_, address(put.signal), total, CU_STREAM_WRITE_VALUE_DEFAULT),
@@ -79,6 +72,16 @@ void CudaLoopbackFabric::issue(const Command& command, uint64_t ticket) {
   }
   in_flight_.push_back({landed, ticket});
   check_cuda(cudaEventRecord(landed, lane_), "record a put");
+}
+
+// Between device and pinned host memory only the copy engines work.  A copy from device to device may be a
+// kernel, and where every SM holds a kernel that waits for it, it never starts (seen with 2×1 ranks).
+void CudaLoopbackFabric::copy_beside_kernels(const ResolvedPut& put) {
+  for (uint64_t at = 0; at < put.bytes; at += kBounceBytes) {
+    const uint64_t bytes = std::min(kBounceBytes, put.bytes - at);
+    check_cuda(cudaMemcpyAsync(bounce_, put.from + at, bytes, cudaMemcpyDeviceToHost, lane_), "read for a put");
+    check_cuda(cudaMemcpyAsync(put.to + at, bounce_, bytes, cudaMemcpyHostToDevice, lane_), "write for a put");
+  }
 }
 
 PutResult CudaLoopbackFabric::poll(std::vector<uint64_t>& completed) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// transport/loopback_cuda.h — a fabric inside one GPU: the copy engine plays the NIC.
+// transport/loopback_cuda.h — a fabric inside one GPU: the copy engines play the NIC.
 //
-// A put is a copy on a lane, a stream that several ranks' fabrics share, followed by a write of the
-// signal's new total.  The total is kept here: only one rank's puts pay a signal (core/signal.h).
+// A put goes out to pinned memory and back in, on a lane, a stream that several ranks' fabrics share,
+// followed by a write of the signal's new total.  The total is kept here: only one rank's puts pay a signal
+// (core/signal.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "transport/fabric.h"
+#include "transport/resolved_put.h"
 #include "transport/window_registry.h"
 
 namespace mk {
@@ -33,11 +35,13 @@ class CudaLoopbackFabric : public Fabric {
   };
 
   void issue(const Command& command, uint64_t ticket);
+  void copy_beside_kernels(const ResolvedPut& put);
 
   const WindowRegistry& windows_;
   int rank_;
   int device_ = 0;
   cudaStream_t lane_;
+  void* bounce_ = nullptr;
   std::unordered_map<uint64_t*, uint64_t> totals_;
   std::deque<InFlight> in_flight_;
   std::vector<cudaEvent_t> idle_events_;

@@ -42,13 +42,18 @@ TEST(FaultReport, AWorkerWithNothingInHandNamesNoTile) {
   EXPECT_EQ(text.find("chunk"), std::string::npos) << text;
 }
 
-TEST(FaultReport, SaysWhenItWasTheRingOrThePutsAndNotASignal) {
-  for (const FaultKind kind : {FaultKind::kRingFull, FaultKind::kUnsettled}) {
-    const std::string text = describe_fault(fault(kind, 6, Role::kSend), 200, namer);
-    EXPECT_EQ(text.find("signal_5"), std::string::npos) << text;
+TEST(FaultReport, SaysWhenItWasTheRingOrThePutsAndNotASignalEvenOfAWorkerThatWasStopped) {
+  const auto told = [](FaultKind kind, uint32_t awaited) {
+    FaultRecord record = fault(kind, 6, Role::kSend);
+    record.signal = awaited;
+    return describe_fault(record, 200, namer);
+  };
+  for (const FaultKind kind : {FaultKind::kRingFull, FaultKind::kStopped}) {
+    EXPECT_NE(told(kind, kRingRoom).find("for room in the command ring"), std::string::npos) << told(kind, kRingRoom);
   }
-  EXPECT_NE(describe_fault(fault(FaultKind::kRingFull, 6, Role::kSend), 200, namer).find("ring"), std::string::npos);
-  EXPECT_NE(describe_fault(fault(FaultKind::kUnsettled, 6, Role::kSend), 200, namer).find("puts"), std::string::npos);
+  for (const FaultKind kind : {FaultKind::kUnsettled, FaultKind::kStopped}) {
+    EXPECT_NE(told(kind, kPutsDone).find("for its puts to complete"), std::string::npos) << told(kind, kPutsDone);
+  }
 }
 
 TEST(FaultReport, WhoTimedOutComesBeforeWhoWasStopped) {
