@@ -12,8 +12,8 @@ namespace mk::runtime {
 namespace {
 
 std::string what_was_awaited(const FaultRecord& record, const SignalNamer& signal_name) {
-  if (record.signal == kRingRoom) return "room in the command ring";
-  if (record.signal == kPutsDone) return "its puts to complete";
+  if (record.kind == FaultKind::kRingFull || record.signal == kRingRoom) return "room in the command ring";
+  if (record.kind == FaultKind::kUnsettled || record.signal == kPutsDone) return "its puts to complete";
   if (record.signal == kBegin) return "its launch to begin";
   return signal_name(record);
 }
