@@ -3,7 +3,7 @@
 # bench/record.sh — runs on a Hopper GPU what docs/performance.md and the README's status table claim.
 #
 # usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER
-# Writes worlds.jsonl, gemm.jsonl and log.txt; exits non-zero if anything was wrong.
+# Writes worlds.jsonl, gemm.jsonl, checks.jsonl and log.txt; exits non-zero if anything was wrong.
 set -uo pipefail
 build=$1 out=$2
 mkdir -p "$out"
@@ -14,7 +14,19 @@ step() {
   "$@" 2>&1 | tee -a "$out/log.txt" | grep -vE '^\[( RUN|-----| *OK)' | tail -12
   local status=${PIPESTATUS[0]}
   ((status == 0)) || { echo "FAILED ($status)" | tee -a "$out/log.txt"; failed=1; }
+  return "$status"
 }
+
+# A step whose verdict is its exit status, as a JSON line.
+check() {
+  local what=$1 passed=true
+  shift
+  step "$@" || passed=false
+  printf '{"check":"%s","passed":%s,"device_name":"%s","commit":"%s"}\n' "$what" "$passed" "$gpu" "$commit" >>"$out/checks.jsonl"
+}
+
+gpu=$("$build/mkernel" info | sed -n 's/^gpu *//p')
+commit=$("$build/mkernel" info | sed -n 's/^commit *//p')
 
 run() { step "$build/mkernel" run ag_gemm --device cuda --json "$out/worlds.jsonl" "$@"; }
 
@@ -32,11 +44,11 @@ done
 run --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000
 
 # Graphs, streams, a rank that never starts, refused input: the tests that need a GPU.
-step "$build/tests/gpu_test" --gtest_brief=1
+check gpu_test "$build/tests/gpu_test" --gtest_brief=1
 
 small=(--nodes 2 --ranks 2 --m 520 --n 264 --k 136 --launches 2 --timeout-ms 120000)
-step compute-sanitizer --error-exitcode 9 --tool memcheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
-step compute-sanitizer --error-exitcode 9 --tool racecheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
+check memcheck compute-sanitizer --error-exitcode 9 --tool memcheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
+check racecheck compute-sanitizer --error-exitcode 9 --tool racecheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
 
 step "$build/bench/gemm_vs_cublas" 8192 8192 8192 4096 4096 4096 8192 1024 8192 8192 8192 1024 --json "$out/gemm.jsonl"
 

@@ -43,7 +43,7 @@ void Proxy::run() {
 
 // One look at the ring and one at the fabric.  True if something moved.
 bool Proxy::step() {
-  if (!failure_.empty()) return false;
+  if (failed_) return false;
   bool moved = false;
   if (const Command* command = ring_.peek()) {
     switch (fabric_->put(*command, ring_.position())) {
@@ -78,9 +78,11 @@ void Proxy::publish_completed() {
 }
 
 void Proxy::fail() {
+  failed_ = true;
   {
     const std::lock_guard lock(mutex_);
     failure_ = fabric_->failure();
+    if (failure_.empty()) failure_ = "it gave no reason";
   }
   HostAtomics::store_release(stop_, 1);
 }

@@ -46,6 +46,7 @@ class Proxy {
   std::vector<uint64_t> tickets_;  // poll's scratch
   std::atomic<uint64_t> bytes_put_{0};
 
+  bool failed_ = false;  // the thread's own
   mutable std::mutex mutex_;
   std::string failure_;
   std::atomic<bool> quit_{false};

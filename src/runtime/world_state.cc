@@ -81,7 +81,12 @@ void WorldState::check_faults() const {
 
 void WorldState::check_usable() const {
   if (!failed()) return;
-  throw Error(ErrorCode::kTimeout, "this World has failed and takes no more launches; make a new one");
+  try {
+    check_faults();
+  } catch (const Error& first) {
+    throw Error(first.code(), fmt::format("this World has failed, make a new one; the reason was: {}", first.what()));
+  }
+  throw Error(ErrorCode::kTimeout, "this World has failed, make a new one");  // the reason is not written down yet
 }
 
 std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,
