@@ -111,6 +111,8 @@ bool replay(const SimOperator& op, const FuzzRequest& request) {
   check_usage(trace.good(), "--trace is '{}', which cannot be written", *request.trace);
   const FuzzOutcome outcome = op.fuzz(
       request.first_seed, {request.nodes, request.ranks, request.m, request.n, request.k, request.launches}, &trace);
+  trace.flush();
+  if (!trace.good()) throw std::runtime_error("cannot write the --trace file");
   fmt::print("{} seed {}: {}; trace in {}\n", op.name, request.first_seed, outcome.what, *request.trace);
   if (!outcome.complaints.empty()) print_failure(op, request.first_seed, outcome);
   return outcome.complaints.empty();

@@ -8,6 +8,7 @@
 #include "commands.h"
 #include "operators.h"
 #include "runtime/device.h"
+#include "sim_commands.h"
 
 namespace mk::tools {
 
@@ -20,8 +21,10 @@ void info_command() {
   fmt::print("cuda       {}\n", runtime::describe_cuda_build());
   fmt::print("cpu        {} threads\n", std::thread::hardware_concurrency());
   fmt::print("gpu        {}\n", gpu.empty() ? "none" : gpu);
+  fmt::print("simulator  {}\n", why_no_sim().empty() ? "yes" : "no");
   fmt::print("auto       {}\n", missing.empty() ? "cuda" : "cpu");
   fmt::print("missing    {}\n", missing.empty() ? "nothing" : "--device cuda: " + missing);
+  if (!why_no_sim().empty()) fmt::print("missing    fuzz, sim: {}\n", why_no_sim());
   for (const Operator& one : operators()) fmt::print("operator   {}: {}\n", one.name, one.summary);
 }
 

@@ -4,14 +4,12 @@
 #include "usage.h"
 
 namespace mk::tools {
-namespace {
 
-constexpr const char* kMissing =
-    "this build has no simulator: install Boost.Context (libboost-context-dev) and build again";
+std::string why_no_sim() {
+  return "this build has no simulator: install Boost.Context (libboost-context-dev) and build again";
+}
 
-}  // namespace
-
-int fuzz_command(const FuzzRequest&) { throw UsageError(std::string("fuzz: ") + kMissing); }
-int sim_command(const SimRequest&) { throw UsageError(std::string("sim: ") + kMissing); }
+int fuzz_command(const FuzzRequest&) { throw UsageError("fuzz: " + why_no_sim()); }
+int sim_command(const SimRequest&) { throw UsageError("sim: " + why_no_sim()); }
 
 }  // namespace mk::tools

@@ -29,6 +29,11 @@ void print(const Cluster& cluster, const SimRequest& request, const Prediction& 
 }
 
 nlohmann::json to_json(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
+  nlohmann::json roles = nlohmann::json::object();
+  for (const RoleUse& use : p.roles) {
+    roles[mk::name_of(use.role)] = {
+        {"workers", use.workers}, {"busy", use.busy}, {"waiting", use.waiting}, {"idle", use.idle}};
+  }
   return {{"op", request.op},
           {"cluster", cluster.name},
           {"nodes", cluster.world.nodes},
@@ -44,11 +49,25 @@ nlohmann::json to_json(const Cluster& cluster, const SimRequest& request, const 
           {"overlap", p.overlap()},
           {"nvlink_bytes", p.nvlink_bytes},
           {"network_bytes", p.network_bytes},
+          {"roles", roles},
           {"calibrated", false},
           {"commit", MKERNEL_COMMIT}};
 }
 
+// What the operator says about the number of workers is about the cluster here.
+Prediction predict_on(const SimOperator& op, const Cluster& cluster, const SimRequest& request) {
+  try {
+    return op.predict(cluster, request);
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    check_usage(!message.starts_with("the world has"), "--cluster is '{}': {}", cluster.name, message);
+    throw;
+  }
+}
+
 }  // namespace
+
+std::string why_no_sim() { return {}; }
 
 int sim_command(const SimRequest& request) {
   const Cluster cluster = load_cluster(request.cluster);
@@ -59,9 +78,11 @@ int sim_command(const SimRequest& request) {
       json.open(*request.json, std::ios::app);
       check_usage(json.good(), "--json is '{}', which cannot be written", *request.json);
     }
-    const Prediction prediction = op.predict(cluster, request);
+    const Prediction prediction = predict_on(op, cluster, request);
     print(cluster, request, prediction);
-    if (request.json) json << to_json(cluster, request, prediction).dump() << "\n";
+    if (!request.json) continue;
+    json << to_json(cluster, request, prediction).dump() << std::endl;
+    if (!json.good()) throw std::runtime_error("cannot write the --json file");
   }
   return kExitCorrect;
 }

@@ -2,6 +2,8 @@
 // tools/sim_commands.h — the subcommands that need the simulator, which needs Boost.Context.
 #pragma once
 
+#include <string>
+
 #include "sim_requests.h"
 
 namespace mk::tools {
@@ -9,5 +11,8 @@ namespace mk::tools {
 // Each prints and returns the exit code.  Throws UsageError and Error.
 int fuzz_command(const FuzzRequest& request);
 int sim_command(const SimRequest& request);
+
+// Empty if the two can run, else what to do about it.
+std::string why_no_sim();
 
 }  // namespace mk::tools

@@ -8,7 +8,7 @@
 namespace mk::tools {
 namespace {
 
-// "7" or "1..1000".
+// "1..1000".
 void read_seeds(const std::string& flag, const std::string& text, FuzzRequest& request) {
   const size_t dots = text.find("..");
   check_usage(dots != text.npos, "{} is '{}'; it must be a range A..B", flag, text);
@@ -23,10 +23,13 @@ void read_seeds(const std::string& flag, const std::string& text, FuzzRequest& r
 CLI::App* add_fuzz_command(CLI::App& app, FuzzRequest& request) {
   CLI::App* fuzz = app.add_subcommand("fuzz", "Run operators under virtual time, one disturbed world a seed");
   fuzz->add_option("operator", request.op, fmt::format("all, or one of: {} [all]", operator_names()))->option_text(" ");
-  add_flag(*fuzz, "--seeds", "A..B", "seeds to run [1..1000]",
-           [&request](const std::string& text) { read_seeds("--seeds", text, request); });
+  add_flag(*fuzz, "--seeds", "A..B", "seeds to run [1..1000]", [&request](const std::string& text) {
+    read_seeds("--seeds", text, request);
+    ++request.seed_flags;
+  });
   add_flag(*fuzz, "--seed", "S", "one seed", [&request](const std::string& text) {
     request.first_seed = request.last_seed = number<uint64_t>("--seed", text);
+    ++request.seed_flags;
   });
   add_flag(*fuzz, "--trace", "FILE", "with --seed: write the run for chrome://tracing or Perfetto",
            [&request](const std::string& text) { request.trace = text; });
@@ -60,6 +63,7 @@ CLI::App* add_sim_command(CLI::App& app, SimRequest& request) {
 void check_fuzz(const FuzzRequest& request) {
   check_usage(request.op == "all" || find_operator(request.op) != nullptr,
               "operator is '{}'; it must be all or one of {}", request.op, operator_names());
+  check_usage(request.seed_flags <= 1, "--seeds and --seed exclude each other");
   check_usage(!request.trace || request.first_seed == request.last_seed,
               "--trace takes one seed: give --seed S with it");
 }

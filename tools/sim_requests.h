@@ -20,6 +20,7 @@ struct FuzzRequest {
   std::optional<int> launches;
   uint64_t first_seed = 1;
   uint64_t last_seed = 1000;
+  int seed_flags = 0;                // --seeds and --seed: at most one
   std::optional<std::string> trace;  // of a single seed
 };
 

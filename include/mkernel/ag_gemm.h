@@ -19,7 +19,10 @@ struct AgGemmArgs {
   Tensor a;                 // [M/W, K], this rank's rows
   Tensor b;                 // [K, N]
   Tensor c;                 // [M, N], written
-  Stream stream = nullptr;  // null: the World's own stream of the rank
+  // Null: the World's own stream of the rank.  A rank's launches must follow each other: use the same
+  // stream for it in every call, or order the streams with events.  Every stream takes one of the GPU's
+  // 32 hardware queues; a World leaves eight of them to others.
+  Stream stream = nullptr;
 };
 
 struct AgGemmOptions {

@@ -3,7 +3,7 @@
 //
 // An Error carries a code a program can branch on and one sentence a person can act on.  Bad arguments
 // are found before anything is launched: the World stays usable after kInvalidArgument and
-// kUnavailable.  After kTimeout or kFabric the World has failed and only a new one works.
+// kUnavailable.  After kTimeout, kFabric or kDevice the World has failed and only a new one works.
 #pragma once
 
 #include <stdexcept>
@@ -16,7 +16,7 @@ enum class ErrorCode {
   kUnavailable,      // this build or machine lacks what was asked for; the message says how to get it
   kTimeout,          // a wait passed its deadline; the message names who waited for what
   kFabric,           // the network failed
-  kDevice,           // a CUDA call failed
+  kDevice,           // a CUDA call failed, or memory or threads ran out
 };
 
 class Error : public std::runtime_error {

@@ -24,7 +24,7 @@ struct Options {
   // Commands the ring between a rank's workers and its proxy holds; a power of two.
   int ring_capacity = 256;
 
-  // Record an event per tile and copy (CPU worlds), to be read with runtime/trace.h.
+  // Record an event per tile and copy (CPU worlds only; read by the library's own tests so far).
   bool trace = false;
 
   // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds) and

@@ -23,11 +23,6 @@ MK_HD constexpr T min_of(T a, T b) {
   return b < a ? b : a;
 }
 
-template <class T>
-MK_HD constexpr T max_of(T a, T b) {
-  return a < b ? b : a;
-}
-
 // a modulo n, never negative.
 MK_HD constexpr int wrap(int a, int n) { return ((a % n) + n) % n; }
 

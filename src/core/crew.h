@@ -15,14 +15,14 @@ template <class C>
 concept Crew = requires(const C crew) {
   { crew.is_leader() } -> std::convertible_to<bool>;
   crew.sync();
-  { crew.any(true) } -> std::convertible_to<bool>;  // what the leader says, told to all
+  { crew.leader_says(true) } -> std::convertible_to<bool>;  // to all
 };
 
 // One thread alone: every worker on a CPU, and a single elected thread on a GPU.
 struct SoloCrew {
   MK_HD constexpr bool is_leader() const { return true; }
   MK_HD constexpr void sync() const {}
-  MK_HD constexpr bool any(bool mine) const { return mine; }
+  MK_HD constexpr bool leader_says(bool mine) const { return mine; }
 };
 
 }  // namespace mk

@@ -12,6 +12,10 @@
 //   put     hands a command to the network.  Releases earlier copies like add.  Bounded like wait.
 //   settle  waits until every put of this worker has completed: its sources may be overwritten.
 //   note    leaves a trace event.
+//
+// Launches queued behind one that failed still start.  A CPU worker leaves at once; a GPU's does not ask,
+// because the stop word is far away and every launch would pay for it: it computes its own rows and
+// leaves at its first wait.  What it overwrites belongs to a World that has already failed.
 #pragma once
 
 #include <concepts>

@@ -11,7 +11,7 @@
 
 namespace mk {
 
-enum class Role : uint32_t { kIntra, kSend, kForward, kCompute, kProxy };
+enum class Role : uint32_t { kIntra, kSend, kForward, kCompute };
 
 MK_HD constexpr const char* name_of(Role role) {
   switch (role) {
@@ -19,7 +19,6 @@ MK_HD constexpr const char* name_of(Role role) {
     case Role::kSend: return "send";
     case Role::kForward: return "forward";
     case Role::kCompute: return "compute";
-    case Role::kProxy: return "proxy";
   }
   return "?";
 }

@@ -96,7 +96,7 @@ std::string why_no_cuda();
 // Name and SM count of the GPU; empty if none.
 std::string describe_cuda();
 
-// "built with CUDA 13.0 for sm_90a", or that it was not.
+// "CUDA 13.0 for sm_90a", or "off".
 std::string describe_cuda_build();
 
 }  // namespace mk::runtime

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// runtime/options.cc — the one place that reads the environment.
+// runtime/options.cc — the one place that reads mKernel's own environment variables.
 #include "mkernel/options.h"
 
 #include <charconv>

@@ -25,7 +25,7 @@ Plan::Plan(uint32_t id, PlanSpec spec, const WorldShape& world, Device& device, 
   slot_bytes.insert(slot_bytes.end(), spec_.window_bytes.begin(), spec_.window_bytes.end());
   const size_t num_slots = slot_bytes.size();
 
-  std::vector<uint32_t> ids(num_slots);
+  std::vector<uint32_t> ids(num_slots, UINT32_MAX);  // the input has no number: no put may start there
   windows_.assign(num_slots, std::vector<std::byte*>(world.size()));
   for (size_t slot = kSignalWindow; slot < num_slots; ++slot) {
     for (std::byte*& base : windows_[slot]) base = keep(slot_bytes[slot]);

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "runtime/start_thread.h"
+
 namespace mk::runtime {
 namespace {
 
@@ -16,7 +18,7 @@ constexpr std::chrono::microseconds kNap{50};
 }  // namespace
 
 Proxy::Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop)
-    : ring_(ring), fabric_(std::move(fabric)), stop_(stop), thread_([this] { run(); }) {}
+    : ring_(ring), fabric_(std::move(fabric)), stop_(stop), thread_(start_thread([this] { run(); })) {}
 
 Proxy::~Proxy() {
   quit_.store(true, std::memory_order_relaxed);

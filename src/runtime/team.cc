@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "runtime/start_thread.h"
+
 namespace mk::runtime {
 
 Team::~Team() {
@@ -20,7 +22,7 @@ void Team::submit(int workers, Job job) {
   const std::lock_guard lock(mutex_);
   while (static_cast<int>(threads_.size()) < workers) {
     const int worker = static_cast<int>(threads_.size());
-    threads_.emplace_back([this, worker, next = submitted_] { work(worker, next); });
+    threads_.push_back(start_thread([this, worker, next = submitted_] { work(worker, next); }));
   }
   // Every thread takes part in every launch, if only to step over it.
   queue_.push_back({workers, static_cast<int>(threads_.size()), std::move(job)});

@@ -55,6 +55,8 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   return *(plans_[key] = std::move(plan));
 }
 
+void WorldState::stop() { HostAtomics::store_release(stop_, 1); }
+
 bool WorldState::failed() const { return HostAtomics::load_acquire(stop_) != 0; }
 
 std::vector<FaultRecord> WorldState::faults() const {

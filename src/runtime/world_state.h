@@ -38,6 +38,7 @@ class WorldState {
   Plan& plan(const std::string& key, const std::function<PlanSpec()>& make_spec);
 
   bool failed() const;
+  void stop();  // every wait gives up: some ranks were launched, but not all can be
   // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.
   void check_faults() const;
   void check_usable() const;

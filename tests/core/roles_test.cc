@@ -46,7 +46,7 @@ TEST(Roles, CommunicationHasTheLowestNumbers) {
 
 TEST(Roles, EveryRoleHasItsOwnName) {
   std::set<std::string> names;
-  for (const Role role : {Role::kIntra, Role::kSend, Role::kForward, Role::kCompute, Role::kProxy}) {
+  for (const Role role : {Role::kIntra, Role::kSend, Role::kForward, Role::kCompute}) {
     names.insert(name_of(role));
   }
   EXPECT_EQ(names.size(), 5u);

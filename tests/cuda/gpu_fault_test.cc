@@ -15,11 +15,9 @@ namespace {
 constexpr Shape kProblem{130, 264, 136};
 constexpr int kMissing = 1;
 
-void launch_all_but_one(World& world, const GpuLaunch& gpu) {
+void launch_all_but_one(World& world, const GpuLaunch& gpu, const Split& split = {}) {
   runtime::WorldState& state = world.state();
-  const ag_gemm_op::Problem problem = ag_gemm_op::problem_of(state.shape(), gpu.args());
-  const Split open_split;
-  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, open_split);
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, ag_gemm_op::problem_of(state.shape(), gpu.args()), split);
   for (int rank = 0; rank < world.size(); ++rank) {
     if (rank != kMissing) ag_gemm_op::launch_rank(state, plan, rank, gpu.args()[rank]);
   }
@@ -48,6 +46,28 @@ TEST_P(GpuFault, ARankThatNeverStartsIsReportedByAllOthersWithinTheDeadline) {
   EXPECT_THROW(ag_gemm(world, gpu.args()), Error);
   World another = World::local(shape.nodes, shape.ranks, DeviceKind::kCuda, {.timeout_ms = 5000});
   EXPECT_TRUE(gpu_runs_right(another, kProblem, DType::kBf16, 3));
+}
+
+// More tiles without rows in one block than its pipeline has stages: its warps must stay together.
+TEST_P(GpuFault, ABlockWithDozensOfTilesThatNeverComeLeavesToo) {
+  MK_NEEDS_GPU();
+  const WorldShape shape = GetParam();
+  World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCuda, {.timeout_ms = 200});
+  AgGemmLaunch host(shape, {600, 520, 136}, DType::kBf16, 1);
+  GpuLaunch gpu(world, host);
+  const Split fewest{1, shape.ranks > 1, shape.nodes > 1, shape.ranks > 1 && shape.nodes > 1};
+  launch_all_but_one(world, gpu, fewest);
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"waited 200 ms for"}, [&] { world.synchronize(); }));
+}
+
+TEST_P(GpuFault, LaunchesQueuedBehindTheOneThatFailedDoNotHideIt) {
+  MK_NEEDS_GPU();
+  const WorldShape shape = GetParam();
+  World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCuda, {.timeout_ms = 200});
+  AgGemmLaunch host(shape, kProblem, DType::kBf16, 1);
+  GpuLaunch gpu(world, host);
+  for (int i = 0; i < 5; ++i) launch_all_but_one(world, gpu);
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"waited 200 ms for", "launch 1"}, [&] { world.synchronize(); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuFault,

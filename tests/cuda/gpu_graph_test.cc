@@ -17,10 +17,13 @@ struct OwnStream {
 
 constexpr Shape kProblem{130, 264, 136};
 
-TEST(GpuGraph, CapturedOnceItReplaysAHundredTimesWithNewInputs) {
+class GpuGraphs : public testing::TestWithParam<WorldShape> {};
+
+TEST_P(GpuGraphs, CapturedOnceItReplaysAHundredTimesWithNewInputs) {
   MK_NEEDS_GPU();
-  World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
-  AgGemmLaunch first(shape_of(world), kProblem, DType::kBf16, 1);
+  World world = World::local(GetParam().nodes, GetParam().ranks, DeviceKind::kCuda, {.timeout_ms = 5000});
+  const Shape problem = world.size() > 4 ? Shape{9, 24, 16} : kProblem;  // the host checks every replay
+  AgGemmLaunch first(shape_of(world), problem, DType::kBf16, 1);
   GpuLaunch gpu(world, first);
   ag_gemm(world, gpu.args());  // makes the plan
   world.synchronize();
@@ -37,7 +40,7 @@ TEST(GpuGraph, CapturedOnceItReplaysAHundredTimesWithNewInputs) {
   check_cuda(cudaGraphInstantiate(&runnable, graph, 0), "instantiate a graph");
 
   for (int replay = 0; replay < 100; ++replay) {
-    AgGemmLaunch fresh(shape_of(world), kProblem, DType::kBf16, seed_of(7, replay));
+    AgGemmLaunch fresh(shape_of(world), problem, DType::kBf16, seed_of(7, replay));
     gpu.refill(fresh);
     check_cuda(cudaGraphLaunch(runnable, own.stream), "launch a graph");
     world.synchronize();
@@ -47,6 +50,9 @@ TEST(GpuGraph, CapturedOnceItReplaysAHundredTimesWithNewInputs) {
   cudaGraphExecDestroy(runnable);
   cudaGraphDestroy(graph);
 }
+
+INSTANTIATE_TEST_SUITE_P(All, GpuGraphs, testing::Values(WorldShape{2, 2}, WorldShape{2, 8}),
+                         case_name<testing::TestParamInfo<WorldShape>>);
 
 TEST(GpuGraph, AShapeSeenFirstInACaptureIsRefusedAndTheWorldGoesOn) {
   MK_NEEDS_GPU();

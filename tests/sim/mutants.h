@@ -177,6 +177,34 @@ struct ForwardsWithoutWaiting : Mutant {
   }
 };
 
+struct CopiesAcrossNodes : Mutant {
+  using Mutant::Mutant;
+  void copy(const Place& to, const Place& from, uint64_t bytes) {
+    Place wrong = to;
+    if (to.rank != rank()) wrong.rank = (to.rank + world().ranks) % world().size();
+    Mutant::copy(wrong, from, bytes);
+  }
+};
+
+struct PutsOffItsRail : Mutant {
+  using Mutant::Mutant;
+  bool put(const Put& put, int64_t subject) {
+    Put wrong = put;
+    const int node = world().node_of(put.to.rank);
+    wrong.to.rank = wrong.signal.rank = world().rank_at(node, (world().local_of(rank()) + 1) % world().ranks);
+    return Mutant::put(wrong, subject);
+  }
+};
+
+struct PutsFromTheInput : Mutant {
+  using Mutant::Mutant;
+  bool put(const Put& put, int64_t subject) {
+    Put wrong = put;
+    wrong.from.window = kInputWindow;
+    return Mutant::put(wrong, subject);
+  }
+};
+
 struct CopiesToTheWrongPlace : Mutant {
   using Mutant::Mutant;
   void copy(const Place& to, const Place& from, uint64_t bytes) {

@@ -56,7 +56,12 @@ void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions
   ag_gemm_op::check_args(problem, args, world.device());
   state.check_usable();
   const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options.split);
-  for (int rank = 0; rank < world.size(); ++rank) ag_gemm_op::launch_rank(state, plan, rank, args[rank]);
+  try {
+    for (int rank = 0; rank < world.size(); ++rank) ag_gemm_op::launch_rank(state, plan, rank, args[rank]);
+  } catch (...) {
+    state.stop();
+    throw;
+  }
 }
 
 int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype) {

@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
+#include <algorithm>
 #include <limits>
 
 #include "target/cpu/cpu_gemm.h"
@@ -70,6 +70,7 @@ sim::SimSpec sim_spec(const Layout& layout, const SimData* data) {
   spec.num_signals = layout.num_signals();
   spec.signal_name = [layout](uint32_t signal) { return signal_name(layout, signal); };
   spec.with_data = data != nullptr;
+  spec.put_lanes = std::max(1, (layout.world.nodes - 1) * (layout.row_blocks + 1));  // each chunk, and ready
   if (data != nullptr) spec.input = [data](int rank, uint64_t epoch) { return data->input(rank, epoch); };
   return spec;
 }

@@ -17,6 +17,7 @@
 #include "core/signal.h"
 #include "core/window.h"
 #include "core/world_shape.h"
+#include "target/rules.h"
 
 namespace mk::ledger {
 
@@ -42,12 +43,11 @@ class Ledger {
     uint64_t paid = 0;
     uint64_t paid_before = 0;  // this launch
     uint64_t awaited = 0;
-    int put_payer = -1;  // the one rank whose puts pay, -1 if none
-    bool nvlink = false;
+    Payers payers;
   };
 
   Account& account(int rank, uint32_t signal) { return accounts_[{rank, signal}]; }
-  void complain(std::string complaint) { complaints_.push_back(std::move(complaint)); }
+  void complain(const std::string& complaint);  // nothing if empty
 
   WorldShape world_;
   std::map<std::pair<int, uint32_t>, Account> accounts_;

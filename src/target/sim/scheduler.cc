@@ -3,6 +3,7 @@
 #include "target/sim/scheduler.h"
 
 #include <boost/context/fixedsize_stack.hpp>
+#include <boost/context/protected_fixedsize_stack.hpp>
 #include <utility>
 
 namespace mk::sim {
@@ -10,6 +11,36 @@ namespace {
 
 // A protocol function and its machine need a few kilobytes; formatting a complaint needs more.
 constexpr size_t kStackBytes = 32 * 1024;
+
+// Guarded stacks that fibres of this thread have left, for the next ones: mapping them anew costs more
+// than a whole fuzzed launch.
+class StackPool {
+ public:
+  ~StackPool() {
+    for (boost::context::stack_context& stack : free_) make().deallocate(stack);
+  }
+  boost::context::stack_context take() {
+    if (free_.empty()) return make().allocate();
+    const boost::context::stack_context stack = free_.back();
+    free_.pop_back();
+    return stack;
+  }
+  void give(const boost::context::stack_context& stack) { free_.push_back(stack); }
+
+ private:
+  static boost::context::protected_fixedsize_stack make() {
+    return boost::context::protected_fixedsize_stack(kStackBytes);
+  }
+  std::vector<boost::context::stack_context> free_;
+};
+
+thread_local StackPool stack_pool;
+
+// What boost::context asks of an allocator.
+struct PooledStack {
+  boost::context::stack_context allocate() { return stack_pool.take(); }
+  void deallocate(boost::context::stack_context& stack) { stack_pool.give(stack); }
+};
 
 template <class T>
 int take_slot(std::vector<T>& slots, std::vector<int>& free) {
@@ -26,13 +57,18 @@ int take_slot(std::vector<T>& slots, std::vector<int>& free) {
 
 int Scheduler::spawn(std::function<void()> body) {
   const int id = take_slot(fibres_, free_fibres_);
-  fibres_[id] = boost::context::fiber(std::allocator_arg, boost::context::fixedsize_stack(kStackBytes),
-                                      [this, id, body = std::move(body)](boost::context::fiber&& caller) {
-                                        main_ = std::move(caller);
-                                        body();
-                                        free_fibres_.push_back(id);
-                                        return std::move(main_);
-                                      });
+  auto entry = [this, id, body = std::move(body)](boost::context::fiber&& caller) {
+    main_ = std::move(caller);
+    body();
+    free_fibres_.push_back(id);
+    return std::move(main_);
+  };
+  if (stacks_ == Stacks::kGuarded) {
+    fibres_[id] = boost::context::fiber(std::allocator_arg, PooledStack{}, std::move(entry));
+  } else {
+    fibres_[id] =
+        boost::context::fiber(std::allocator_arg, boost::context::fixedsize_stack(kStackBytes), std::move(entry));
+  }
   push(0, id, -1);
   return id;
 }

@@ -21,7 +21,10 @@ using Time = uint64_t;  // picoseconds
 
 class Scheduler {
  public:
-  explicit Scheduler(Random& random) : random_(random) {}
+  // A guarded stack turns an overflow into a fault; a plain one takes no mapping of its own, of which a
+  // process has some ten thousand.
+  enum class Stacks { kGuarded, kPlain };
+  explicit Scheduler(Random& random, Stacks stacks = Stacks::kGuarded) : random_(random), stacks_(stacks) {}
   Scheduler(const Scheduler&) = delete;
 
   Time now() const { return now_; }
@@ -36,7 +39,6 @@ class Scheduler {
   void sleep(Time delay);
   void park();
   void unpark(int fibre, Time delay);
-  int running() const { return running_; }
 
   // Until nothing is left to happen.
   void run();
@@ -60,6 +62,7 @@ class Scheduler {
   void switch_out();
 
   Random& random_;
+  const Stacks stacks_;
   Time now_ = 0;
   uint64_t order_ = 0;
   int running_ = -1;

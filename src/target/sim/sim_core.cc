@@ -9,7 +9,10 @@
 namespace mk::sim {
 
 SimCore::SimCore(const SimSpec& given)
-    : spec(given), random(given.seed), disturbance(given.disturbance, random), scheduler(random) {
+    : spec(given),
+      random(given.seed),
+      disturbance(given.disturbance, random),
+      scheduler(random, given.with_data ? Scheduler::Stacks::kGuarded : Scheduler::Stacks::kPlain) {
   const int per_rank = spec.roles.total();
   workers.resize(static_cast<size_t>(spec.world.size()) * per_rank);
   for (size_t i = 0; i < workers.size(); ++i) {

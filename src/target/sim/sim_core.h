@@ -33,6 +33,7 @@ struct SimSpec {
   Costs costs;
   Disturbance::Kind disturbance = Disturbance::Kind::kNone;
   uint32_t ring_capacity = 256;
+  int put_lanes = 32;  // most puts of a rank in one launch, with data
   bool traced = false;
   uint64_t seed = 0;
 };
@@ -49,7 +50,6 @@ struct Worker {
   int64_t subject = -1;  // the tile or chunk in hand
   Time busy = 0;
   Time waiting = 0;
-  Time ended = 0;
 };
 
 enum class SpanKind { kTile, kCopy, kWait };
@@ -66,7 +66,7 @@ struct Span {
 };
 
 struct Complaint {
-  std::string kind;  // visibility, deadlock, balance, signal, result
+  std::string kind;  // rule, visibility, deadlock, balance, result
   std::string text;
 };
 

@@ -9,9 +9,6 @@
 namespace mk::sim {
 namespace {
 
-// Puts of a rank that may be unordered with each other.  All are settled when a launch ends.
-constexpr int kLanes = 32;
-
 // What a window holds before anybody writes it.
 constexpr std::byte kPoison{0xff};
 
@@ -21,9 +18,10 @@ SimMemory::SimMemory(SimCore& core) : core_(core) {
   const SimSpec& spec = core.spec;
   if (!spec.with_data) return;
   const int ranks = spec.world.size();
-  num_threads_ = static_cast<int>(core.workers.size()) + ranks * kLanes;
+  lanes_ = spec.put_lanes;
+  num_threads_ = static_cast<int>(core.workers.size()) + ranks * lanes_;
   clocks_.assign(core.workers.size(), Clock(num_threads_));
-  put_ticks_.assign(static_cast<size_t>(ranks) * kLanes, 0);
+  put_ticks_.assign(static_cast<size_t>(ranks) * lanes_, 0);
   windows_.resize(ranks);
   shadows_.assign(ranks, std::vector<Shadow>(kFirstOperatorWindow + spec.window_bytes.size()));
   for (auto& of_rank : windows_) {
@@ -62,7 +60,8 @@ void SimMemory::copy(const Actor& actor, const Place& to, const Place& from, uin
 
 bool SimMemory::inside(const Actor& actor, const Place& place, uint64_t bytes) {
   if (place.window == kInputWindow) return true;
-  const uint64_t size = core_.spec.window_bytes[place.window - kFirstOperatorWindow];
+  const uint64_t index = uint64_t{place.window} - kFirstOperatorWindow;
+  const uint64_t size = index < core_.spec.window_bytes.size() ? core_.spec.window_bytes[index] : 0;
   if (bytes <= size && place.offset <= size - bytes) return true;
   core_.complain("visibility", fmt::format("{} leaves window {} of rank {}: {} bytes at {}",
                                            describe(actor.thread, actor.epoch, actor.subject), place.window, place.rank,
@@ -88,7 +87,7 @@ void SimMemory::acquire(const Worker& worker, const Clock& clock) {
 
 PutClock SimMemory::start_put(int rank, uint64_t ticket, const Clock& sender) {
   if (!core_.spec.with_data) return {};
-  const size_t lane = rank * kLanes + ticket % kLanes;
+  const size_t lane = rank * lanes_ + ticket % lanes_;
   PutClock put{static_cast<int>(core_.workers.size() + lane), sender};
   put.clock.set(put.thread, ++put_ticks_[lane]);
   return put;
@@ -97,7 +96,7 @@ PutClock SimMemory::start_put(int rank, uint64_t ticket, const Clock& sender) {
 std::string SimMemory::describe(int thread, uint64_t epoch, int64_t subject) const {
   const int num_workers = static_cast<int>(core_.workers.size());
   if (thread < num_workers) return SimCore::whereabouts(core_.workers[thread], epoch, subject);
-  return fmt::format("a put of rank {}, launch {}, chunk {}", (thread - num_workers) / kLanes, epoch, subject);
+  return fmt::format("a put of rank {}, launch {}, chunk {}", (thread - num_workers) / lanes_, epoch, subject);
 }
 
 void SimMemory::judge(const std::optional<Conflict>& conflict, const Actor& actor, const char* verb,

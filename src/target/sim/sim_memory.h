@@ -56,6 +56,7 @@ class SimMemory {
 
   SimCore& core_;
   int num_threads_ = 0;
+  int lanes_ = 0;  // clocks for the puts of a rank: those of one launch are unordered, so each has its own
   std::vector<std::vector<std::vector<std::byte>>> windows_;  // [rank][slot]
   std::vector<std::vector<Shadow>> shadows_;                  // [rank][slot]
   std::vector<Clock> clocks_;                                 // by worker

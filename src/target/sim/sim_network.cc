@@ -45,6 +45,10 @@ RingView SimNetwork::ring(int rank) {
 }
 
 bool SimNetwork::put(Worker& worker, const RingView& ring, const Put& put, int64_t subject, uint64_t& position) {
+  if (const std::string broken = broken_put_rule(core_.spec.world, worker.rank, put); !broken.empty()) {
+    core_.complain("rule", broken);
+    return false;
+  }
   End& end = ends_[worker.rank];
   const RingProducer<PlainAtomics> producer{ring};
   const uint64_t claimed = producer.claim();
@@ -82,7 +86,7 @@ void SimNetwork::close() {
 void SimNetwork::run_proxy(int rank) {
   End& end = ends_[rank];
   RingConsumer<PlainAtomics> consumer(ring(rank));
-  while (!closed_) {
+  while (!closed_ && !core_.stopped()) {
     const Command* command = consumer.peek();
     if (command == nullptr) {
       end.proxy_parked = true;
@@ -122,7 +126,7 @@ void SimNetwork::land(int rank, const Command& command, uint64_t ticket, const O
                  Place{command.from_window, rank, command.from_offset}, command.bytes);
   }
   const ClockSnapshot paid_with = origin.clock == nullptr ? nullptr : std::make_shared<const Clock>(put.clock);
-  signals_.pay(Signal{to, command.signal_index}, command.amount, paid_with);
+  signals_.pay(Signal{to, command.signal_index}, command.amount, paid_with, rank);
   core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.nic_latency),
                              [this, rank, ticket, clock = std::move(put.clock)] { complete(rank, ticket, clock); });
 }

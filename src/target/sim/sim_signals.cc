@@ -12,6 +12,7 @@ SimSignals::SimSignals(SimCore& core, SimMemory& memory)
     : core_(core), memory_(memory), states_(static_cast<size_t>(core.spec.world.size()) * core.spec.num_signals) {}
 
 bool SimSignals::wait(Worker& worker, uint32_t signal, uint64_t wanted, int64_t subject) {
+  if (!exists(worker.rank, signal)) return false;
   State& s = state(worker.rank, signal);
   s.awaited = std::max(s.awaited, wanted);
   const bool seen = core_.wait_until(
@@ -28,15 +29,20 @@ bool SimSignals::wait(Worker& worker, uint32_t signal, uint64_t wanted, int64_t 
   return true;
 }
 
-void SimSignals::pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock) {
-  if (signal.index >= core_.spec.num_signals) {
-    core_.complain("signal", fmt::format("rank {} has no signal {}", signal.rank, signal.index));
-    return;
-  }
+void SimSignals::pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock, int put_by) {
+  if (!exists(signal.rank, signal.index)) return;
   State& s = state(signal.rank, signal.index);
+  const std::string broken = put_by < 0 ? s.payers.pay_by_add(signal) : s.payers.pay_by_put(put_by, signal);
+  if (!broken.empty()) return core_.complain("rule", broken);
   s.value += amount;
   if (clock != nullptr) s.payments.push_back({s.value, clock});
   core_.wake(s.waiters, core_.spec.costs.signal_latency / 2);
+}
+
+bool SimSignals::exists(int rank, uint32_t signal) {
+  if (signal < core_.spec.num_signals) return true;
+  core_.complain("rule", fmt::format("rank {} has no signal {}", rank, signal));
+  return false;
 }
 
 void SimSignals::check_balance() {

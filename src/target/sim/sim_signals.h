@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/signal.h"
+#include "target/rules.h"
 #include "target/sim/sim_core.h"
 #include "target/sim/sim_memory.h"
 
@@ -21,8 +22,8 @@ class SimSignals {
 
   bool wait(Worker& worker, uint32_t signal, uint64_t wanted, int64_t subject);
 
-  // Pays now; waiters see it a latency later.
-  void pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock);
+  // Pays now; waiters see it a latency later.  `put_by` is the rank whose put pays, -1 for an add.
+  void pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock, int put_by = -1);
 
   // Complains about the first signal that was not paid exactly what was awaited.
   void check_balance();
@@ -36,9 +37,11 @@ class SimSignals {
     uint64_t value = 0;
     uint64_t awaited = 0;
     std::vector<Payment> payments;  // with data
+    Payers payers;
     std::vector<int> waiters;
   };
 
+  bool exists(int rank, uint32_t signal);  // or complains
   State& state(int rank, uint32_t signal) {
     return states_[static_cast<size_t>(rank) * core_.spec.num_signals + signal];
   }

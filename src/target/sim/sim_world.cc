@@ -49,7 +49,6 @@ void SimWorld::launch(int rank) {
 
 void SimWorld::leave(Worker& worker) {
   Rank& rank = ranks_[worker.rank];
-  worker.ended = core_.scheduler.now();
   if (const ClockSnapshot clock = memory_.release(worker)) rank.clock.join(*clock);
   if (core_.stopped() || ++rank.exits % core_.spec.roles.total() != 0) return;
   ended_ = std::max(ended_, core_.scheduler.now());
@@ -62,6 +61,9 @@ void SimWorld::leave(Worker& worker) {
 }
 
 void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t bytes, int64_t subject) {
+  if (const std::string broken = broken_copy_rule(core_.spec.world, worker.rank, to, from); !broken.empty()) {
+    return core_.complain("rule", broken);
+  }
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
   Time cost = Costs::transfer(bytes, costs.copy_gb_s);
@@ -77,6 +79,9 @@ void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t
 }
 
 void SimWorld::add(Worker& worker, const Signal& signal, uint64_t amount) {
+  if (const std::string broken = broken_add_rule(core_.spec.world, worker.rank, signal); !broken.empty()) {
+    return core_.complain("rule", broken);
+  }
   core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.nvlink_latency),
                              [this, signal, amount, clock = memory_.release(worker)] {
                                if (!core_.stopped()) signals_.pay(signal, amount, clock);

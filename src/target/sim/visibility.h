@@ -30,7 +30,6 @@ class Clock {
       if (ticks_[i] < other.ticks_[i]) ticks_[i] = other.ticks_[i];
     }
   }
-  bool empty() const { return ticks_.empty(); }
 
  private:
   std::vector<uint32_t> ticks_;

@@ -137,6 +137,8 @@ class MathsJob {
     wait_phase(&shared_.full[cursor_.stage], cursor_.phase);
     const bool is_void = shared_.void_from <= tiles_++;
     if (is_void) {
+      // No wgmma keeps the warps together here: all must have seen this phase before the stage is refilled.
+      named_barrier(1 + consumer_, 128);
       release(cursor_.stage);
       ++cursor_;
       return;

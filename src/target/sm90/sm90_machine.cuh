@@ -71,9 +71,11 @@ class Sm90Machine {
 
   __device__ void note(const Event&) {}
 
-  // The worker's last act as far as its counters go; the block adds to `exits` when all its threads are done.
+  // The worker's last act; the block adds to `exits` when all its threads are done.
   __device__ void close() {
-    if (crew_.is_leader() && nvlink_bytes_ > 0) SystemAtomics::add_relaxed(view_.nvlink_bytes, nvlink_bytes_);
+    if (!crew_.is_leader()) return;
+    copier_.finish();  // a role that gave up may have left copies that still read this block's shared memory
+    if (nvlink_bytes_ > 0) SystemAtomics::add_relaxed(view_.nvlink_bytes, nvlink_bytes_);
   }
 
  private:
@@ -85,7 +87,7 @@ class Sm90Machine {
     if (crew_.is_leader() && SystemAtomics::load_acquire(word) < wanted) {
       seen = poll(kind, word, wanted, signal, subject);
     }
-    seen = crew_.any(seen);
+    seen = crew_.leader_says(seen);
     rows_before_async_reads();
     return seen;
   }
@@ -126,7 +128,7 @@ class Sm90Machine {
       record.epoch = epoch_;
       SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
     }
-    SystemAtomics::store_release(view_.stop, 1);  // pairs with every wait
+    SystemAtomics::store_release(view_.stop, 1);  // waits look at it relaxed: it orders nothing
   }
 
   const RankView& view_;

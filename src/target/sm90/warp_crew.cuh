@@ -9,7 +9,7 @@ namespace mk::sm90 {
 struct WarpCrew {
   __device__ bool is_leader() const { return threadIdx.x % 32 == 0; }
   __device__ void sync() const { __syncwarp(); }
-  __device__ bool any(bool mine) const { return __shfl_sync(0xffffffffu, mine, 0); }
+  __device__ bool leader_says(bool mine) const { return __shfl_sync(0xffffffffu, mine, 0); }
 };
 
 }  // namespace mk::sm90

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// target/rules.h — what a protocol may not do on any machine, checked where nothing real would notice.
+//
+// Each function returns the complaint, empty if there is none.  The ledger and the simulator use them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/command.h"
+#include "core/signal.h"
+#include "core/window.h"
+#include "core/world_shape.h"
+
+namespace mk {
+
+// Copies stay in the node, and nobody reads another rank's input.
+std::string broken_copy_rule(const WorldShape& world, int rank, const Place& to, const Place& from);
+
+// Adds stay in the node.
+std::string broken_add_rule(const WorldShape& world, int from, const Signal& signal);
+
+// Puts start in the sender's own windows, stay on its rail, and signal where they land.
+std::string broken_put_rule(const WorldShape& world, int from, const Put& put);
+
+// Who pays a signal (core/signal.h): NVLink or puts, never both, and if puts, those of one rank.
+class Payers {
+ public:
+  std::string pay_by_add(const Signal& signal);
+  std::string pay_by_put(int from, const Signal& signal);
+
+ private:
+  int put_payer_ = -1;
+  bool added_ = false;
+};
+
+}  // namespace mk
