@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "core/command.h"
+#include "core/rules.h"
 #include "core/signal.h"
 #include "core/window.h"
 #include "core/world_shape.h"
-#include "target/rules.h"
 
 namespace mk::ledger {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/rules.h"
 #include "core/signal.h"
-#include "target/rules.h"
 #include "target/sim/sim_core.h"
 #include "target/sim/sim_memory.h"
 

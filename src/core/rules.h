@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// target/rules.h — what a protocol may not do on any machine, checked where nothing real would notice.
+// core/rules.h — what a protocol may not do on any machine, checked where nothing real would notice.
 //
 // Each function returns the complaint, empty if there is none.  The ledger and the simulator use them.
 #pragma once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// target/rules.cc — see rules.h.
-#include "target/rules.h"
+// core/rules.cc — see rules.h.
+#include "core/rules.h"
 
 #include <fmt/format.h>
 
