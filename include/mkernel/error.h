@@ -3,7 +3,8 @@
 //
 // An Error carries a code a program can branch on and one sentence a person can act on.  Bad arguments
 // are found before anything is launched: the World stays usable after kInvalidArgument and
-// kUnavailable.  After kTimeout, kFabric or kDevice the World has failed and only a new one works.
+// kUnavailable.  After kTimeout or kFabric the World has failed and only a new one works; after kDevice
+// World::failed() tells.
 #pragma once
 
 #include <stdexcept>
