@@ -29,6 +29,9 @@ struct Tensor {
   int64_t cols = 0;
 };
 
+// How the right operand of a GEMM lies: as [K,N] or as [N,K] (the way a linear layer keeps its weight).
+enum class BOrder { kKN, kNK };
+
 // A cudaStream_t on a GPU (it converts by itself), null for the World's own stream of that rank.
 // CPU worlds take null only: each rank has one queue.
 using Stream = void*;
