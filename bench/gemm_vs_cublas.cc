@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <latch>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <vector>
@@ -31,6 +32,11 @@ using mk::runtime::Buffer;
 
 struct Shape {
   int64_t m, n, k;
+};
+
+struct Setting {
+  mk::TileSize tile;
+  mk::BOrder order = mk::BOrder::kKN;
 };
 
 struct Inputs {
@@ -54,7 +60,8 @@ void fill(Buffer& buffer, mk::runtime::Device& device, uint64_t seed) {
 
 class Contest {
  public:
-  Contest(mk::World& world, const Shape& shape, int sets) : world_(world), shape_(shape) {
+  Contest(mk::World& world, const Shape& shape, const Setting& setting, int sets)
+      : world_(world), shape_(shape), setting_(setting) {
     mk::runtime::Device& device = world.state().device();
     for (int i = 0; i < sets; ++i) {
       Inputs& in =
@@ -74,10 +81,12 @@ class Contest {
   void ours(int set) {
     const Inputs& in = inputs_[set % inputs_.size()];
     const mk::DType type = mk::DType::kBf16;
-    const mk::AgGemmArgs args{{in.a.as<void>(), type, shape_.m, shape_.k},
-                              {in.b.as<void>(), type, shape_.k, shape_.n},
-                              {in.c.as<void>(), type, shape_.m, shape_.n}};
-    mk::ag_gemm(world_, {&args, 1});
+    const bool is_kn = setting_.order == mk::BOrder::kKN;
+    const mk::AgGemmArgs args{.a = {in.a.as<void>(), type, shape_.m, shape_.k},
+                              .b = {in.b.as<void>(), type, is_kn ? shape_.k : shape_.n, is_kn ? shape_.n : shape_.k},
+                              .c = {in.c.as<void>(), type, shape_.m, shape_.n},
+                              .b_order = setting_.order};
+    mk::ag_gemm(world_, {&args, 1}, {.split = {}, .tile = setting_.tile});
   }
 
   void theirs(int set) {
@@ -86,9 +95,10 @@ class Contest {
     const float zero = 0;
     const int m = static_cast<int>(shape_.m), n = static_cast<int>(shape_.n), k = static_cast<int>(shape_.k);
     // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
-    check_cublas(cublasGemmEx(handle_, CUBLAS_OP_N, CUBLAS_OP_N, n, m, k, &one, in.b.as<void>(), CUDA_R_16BF, n,
-                              in.a.as<void>(), CUDA_R_16BF, k, &zero, in.c.as<void>(), CUDA_R_16BF, n,
-                              CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    const bool is_kn = setting_.order == mk::BOrder::kKN;
+    check_cublas(cublasGemmEx(handle_, is_kn ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, in.b.as<void>(),
+                              CUDA_R_16BF, is_kn ? n : k, in.a.as<void>(), CUDA_R_16BF, k, &zero, in.c.as<void>(),
+                              CUDA_R_16BF, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   }
 
   // Elements that differ by more than one rounding step of the larger.
@@ -116,10 +126,17 @@ class Contest {
 
   void time(int repetitions, std::vector<double>& ours_us, std::vector<double>& theirs_us) {
     mk::runtime::Device& device = world_.state().device();
+    // The GPU starts when all is queued: otherwise short launches would time the host.
+    std::latch queued(1);
+    check_cuda(cudaLaunchHostFunc(
+                   static_cast<cudaStream_t>(world_.rank_stream(0)),
+                   [](void* latch) { static_cast<std::latch*>(latch)->wait(); }, &queued),
+               "hold the stream");
     for (int i = 0; i < repetitions; ++i) {
       device.span_begin(0), ours(i), device.span_end(0);
       device.span_begin(0), theirs(i), device.span_end(0);
     }
+    queued.count_down();
     world_.synchronize();
     const std::vector<double> spans = device.take_spans_us(0);
     for (size_t i = 0; i < spans.size(); ++i) (i % 2 == 0 ? ours_us : theirs_us).push_back(spans[i]);
@@ -128,6 +145,7 @@ class Contest {
  private:
   mk::World& world_;
   Shape shape_;
+  Setting setting_;
   std::vector<Inputs> inputs_;
   Buffer workspace_;
   cublasHandle_t handle_ = nullptr;
@@ -138,11 +156,11 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-bool contest(const Shape& shape, int repetitions, const std::string& json) {
+bool contest(const Shape& shape, const Setting& setting, int repetitions, const std::string& json) {
   mk::World world = mk::World::local(1, 1, mk::DeviceKind::kCuda);
   constexpr int64_t kRotatedBytes = 256 << 20;  // several times the L2
   const int64_t set_bytes = 2 * (shape.m * shape.k + shape.k * shape.n + shape.m * shape.n);
-  Contest c(world, shape, static_cast<int>(std::clamp<int64_t>(kRotatedBytes / set_bytes + 1, 2, 16)));
+  Contest c(world, shape, setting, static_cast<int>(std::clamp<int64_t>(kRotatedBytes / set_bytes + 1, 2, 16)));
   const int64_t different = c.count_different();
   std::vector<double> ours, theirs;
   c.time(repetitions / 4 + 1, ours, theirs);  // warm-up
@@ -184,12 +202,18 @@ int main(int argc, char** argv) {
   std::string json;
   app.add_option("shape", shape, "M N K, three numbers per shape (default 8192 8192 8192)");
   app.add_option("-n,--repetitions", repetitions, "timed launches of each, interleaved")->capture_default_str();
+  Setting setting;
+  app.add_option("--tile-m", setting.tile.m, "rows of our tile; 0: chosen for the shape");
+  app.add_option("--tile-n", setting.tile.n, "columns of our tile");
+  app.add_option("--cluster", setting.tile.cluster, "blocks that share B");
+  app.add_flag_callback(
+      "--nk", [&] { setting.order = mk::BOrder::kNK; }, "B lies as [N,K]");
   app.add_option("--json", json, "append one JSON object per shape to this file");
   CLI11_PARSE(app, argc, argv);
   try {
     bool same = true;
     for (size_t i = 0; i + 2 < shape.size(); i += 3)
-      same = contest({shape[i], shape[i + 1], shape[i + 2]}, repetitions, json) && same;
+      same = contest({shape[i], shape[i + 1], shape[i + 2]}, setting, repetitions, json) && same;
     return same ? 0 : 1;
   } catch (const mk::Error& error) {
     fmt::print(stderr, "gemm_vs_cublas: {}\n", error.what());

@@ -115,7 +115,7 @@ Row run_ag_gemm(World& world, const RunRequest& request) {
   std::vector<LaunchData> launches;
   for (int i = 0; i < row.launches; ++i) launches.push_back(make_launch(row, world, state.device(), *engine, i));
   const ag_gemm_op::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
-  const Split chosen_for_the_shape;
+  const AgGemmOptions chosen_for_the_shape;
   const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, chosen_for_the_shape);  // before the clock runs
 
   row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(world, launches[i]); });

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // mkernel/ag_gemm.h — AllGather+GEMM: every rank multiplies the rows of all ranks with its own B.
 //
-//   rank r:  C_r [M,N] = concat(A_0 … A_{W-1}) [M,K] · B_r [K,N]        A_r is [M/W,K]
+//   rank r:  C_r [M,N] = f(concat(A_0 … A_{W-1}) [M,K] · B_r [K,N] + bias_r)        A_r is [M/W,K]
 //
 // M is a multiple of the world size.  On a CPU any N, K ≥ 1 and bf16, fp16 or fp32; on a GPU N and K
-// are multiples of 8, pointers are 16-byte aligned, bf16 or fp16.  Accumulation is fp32.
+// are multiples of 8, pointers are 16-byte aligned, bf16 or fp16.  Sums, bias and f are fp32; the result is
+// rounded once.
 #pragma once
 
 #include <span>
@@ -16,9 +17,12 @@
 namespace mk {
 
 struct AgGemmArgs {
-  Tensor a;                 // [M/W, K], this rank's rows
-  Tensor b;                 // [K, N]
-  Tensor c;                 // [M, N], written
+  Tensor a;                                   // [M/W, K], this rank's rows
+  Tensor b;                                   // [K, N], or [N, K] if b_order says so
+  Tensor c;                                   // [M, N], written
+  Tensor bias = {};                           // [1, N]; no data: none
+  BOrder b_order = BOrder::kKN;               // the same on all ranks, as is f
+  Activation activation = Activation::kNone;  // f
   // Null: the World's own stream of the rank.  A rank's launches must follow each other: use the same
   // stream for it in every call, or order the streams with events.  Every stream takes one of the GPU's
   // 32 hardware queues; a World leaves eight of them to others.
@@ -26,7 +30,8 @@ struct AgGemmArgs {
 };
 
 struct AgGemmOptions {
-  Split split;  // all zero: chosen for the shape
+  Split split;    // all zero: chosen for the shape
+  TileSize tile;  // on a GPU; those that exist are in the error of a wrong one
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.

@@ -17,6 +17,14 @@ struct Split {
   int total() const { return compute + intra + send + forward; }
 };
 
+// The tile of C that a worker computes at once, and how many neighbours below each other share what they
+// load.  All zero: chosen for the shape.
+struct TileSize {
+  int m = 0;
+  int n = 0;
+  int cluster = 0;
+};
+
 struct Options {
   // Longest time any single wait may take before the launch fails, in milliseconds.
   int64_t timeout_ms = 30'000;

@@ -12,6 +12,12 @@ enum class DType { kBf16, kFp16, kFp32 };
 // Where the ranks of a World run.  kAuto takes a Hopper GPU if there is one, else CPU threads.
 enum class DeviceKind { kAuto, kCpu, kCuda };
 
+// How the right operand of a GEMM lies: as [K,N] or as [N,K] (the way a linear layer keeps its weight).
+enum class BOrder { kKN, kNK };
+
+// What is applied to a sum, after the bias: GELU is the one with erf, SiLU is x / (1 + exp(-x)).
+enum class Activation { kNone, kGelu, kSilu };
+
 constexpr int64_t size_of(DType dtype) { return dtype == DType::kFp32 ? 4 : 2; }
 constexpr const char* name_of(DType dtype) {
   return dtype == DType::kBf16 ? "bf16" : dtype == DType::kFp16 ? "fp16" : "fp32";
@@ -19,6 +25,8 @@ constexpr const char* name_of(DType dtype) {
 constexpr const char* name_of(DeviceKind kind) {
   return kind == DeviceKind::kCpu ? "cpu" : kind == DeviceKind::kCuda ? "cuda" : "auto";
 }
+
+constexpr const char* name_of(BOrder order) { return order == BOrder::kKN ? "kn" : "nk"; }
 
 // A row-major matrix somebody else owns; rows follow each other without gaps.  The memory must stay
 // valid until the launch that uses it has finished.
@@ -28,9 +36,6 @@ struct Tensor {
   int64_t rows = 0;
   int64_t cols = 0;
 };
-
-// How the right operand of a GEMM lies: as [K,N] or as [N,K] (the way a linear layer keeps its weight).
-enum class BOrder { kKN, kNK };
 
 // A cudaStream_t on a GPU (it converts by itself), null for the World's own stream of that rank.
 // CPU worlds take null only: each rank has one queue.

@@ -39,11 +39,11 @@ struct GridPos {
 
 // Walks a rows × cols grid in bands of `band` rows, column after column inside a band.  Neighbours in
 // the walk share operands, so what one loads the next finds in the cache.
-MK_HD constexpr GridPos banded(int64_t step, int rows, int cols, int band) {
-  const int64_t per_band = static_cast<int64_t>(band) * cols;
-  const int first = static_cast<int>(step / per_band) * band;
+MK_HD constexpr GridPos banded(int step, int rows, int cols, int band) {
+  const int per_band = band * cols;
+  const int first = step / per_band * band;
   const int height = min_of(band, rows - first);
-  const int rest = static_cast<int>(step % per_band);
+  const int rest = step % per_band;
   return {first + rest % height, rest / height};
 }
 

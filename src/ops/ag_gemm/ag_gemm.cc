@@ -23,19 +23,20 @@ runtime::PlanSpec make_spec(const Layout& layout) {
   return spec;
 }
 
-Layout layout_for(const runtime::WorldState& world, const Problem& problem, const Split& split) {
-  const RoleCounts roles = choose_roles(problem, split, world.device().workers_per_rank());
-  const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
-  return make_layout(problem, on_gpu ? kSm90Tile : kCpuTile, roles);
+Layout layout_for(const runtime::WorldState& world, const Problem& problem, const AgGemmOptions& options) {
+  const runtime::Device& device = world.device();
+  const RoleCounts roles = choose_roles(problem, options.split, device.workers_per_rank());
+  return make_layout(problem, choose_tile(problem, options.tile, device.kind(), roles.compute), roles);
 }
 
 }  // namespace
 
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split) {
-  const Layout layout = layout_for(world, problem, split);
-  const std::string key = fmt::format("ag_gemm {}x{}x{} {} intra={} send={} forward={} compute={}", problem.m,
-                                      problem.n, problem.k, name_of(problem.dtype), layout.roles.intra,
-                                      layout.roles.send, layout.roles.forward, layout.roles.compute);
+runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options) {
+  const Layout layout = layout_for(world, problem, options);
+  const std::string key =
+      fmt::format("ag_gemm {}x{}x{} {} {} tile={}x{}x{} intra={} send={} forward={} compute={}", problem.m, problem.n,
+                  problem.k, name_of(problem.dtype), name_of(problem.b_order), layout.tile_m, layout.tile_n,
+                  layout.cluster, layout.roles.intra, layout.roles.send, layout.roles.forward, layout.roles.compute);
   return world.plan(key, [&] { return make_spec(layout); });
 }
 
@@ -55,7 +56,7 @@ void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions
   ag_gemm_op::check_problem(problem, world.device());
   ag_gemm_op::check_args(problem, args, world.device());
   state.check_usable();
-  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options.split);
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options);
   try {
     for (int rank = 0; rank < world.size(); ++rank) ag_gemm_op::launch_rank(state, plan, rank, args[rank]);
   } catch (...) {

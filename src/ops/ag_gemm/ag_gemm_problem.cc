@@ -7,6 +7,8 @@
 
 #include "base/check.h"
 #include "base/math.h"
+#include "ops/ag_gemm/ag_gemm_configs.h"
+#include "target/sm90/gemm_config.h"
 
 namespace mk::ag_gemm_op {
 namespace {
@@ -37,10 +39,10 @@ void check_problem(const Problem& problem, DeviceKind device) {
   check_arg(problem.k < kLargest, "k is {}; it must be below 2^31", problem.k);
   check_arg(problem.dtype == DType::kBf16 || problem.dtype == DType::kFp16 || problem.dtype == DType::kFp32,
             "dtype is {}; it must be bf16, fp16 or fp32", static_cast<int>(problem.dtype));
-  constexpr int64_t kMostElements = int64_t{1} << 60;
+  constexpr int64_t kMostElements = int64_t{1} << 40;  // tiles are counted in 32 bits
   check_arg(problem.m <= kMostElements / problem.k && problem.m <= kMostElements / problem.n &&
                 problem.k <= kMostElements / problem.n,
-            "m, n and k are {}, {} and {}; no tensor may have more than 2^60 elements", problem.m, problem.n,
+            "m, n and k are {}, {} and {}; no tensor may have more than 2^40 elements", problem.m, problem.n,
             problem.k);
   if (device != DeviceKind::kCuda) return;
   check_arg(problem.n % 8 == 0, "n is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", problem.n);
@@ -51,18 +53,41 @@ void check_problem(const Problem& problem, DeviceKind device) {
 Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args) {
   check_arg(args.size() == static_cast<size_t>(world.size()), "args has {} entries; the world has {} ranks",
             args.size(), world.size());
-  return {world, args[0].c.rows, args[0].b.cols, args[0].a.cols, args[0].a.dtype};
+  const bool is_kn = args[0].b_order == BOrder::kKN;
+  return {world,          args[0].c.rows,  is_kn ? args[0].b.cols : args[0].b.rows,
+          args[0].a.cols, args[0].a.dtype, args[0].b_order};
 }
 
 void check_args(const Problem& problem, std::span<const AgGemmArgs> args, DeviceKind device) {
   for (size_t i = 0; i < args.size(); ++i) {
     const int rank = static_cast<int>(i);
     check_tensor(args[i].a, "a", rank, problem.m / problem.world.size(), problem.k, problem.dtype, device);
-    check_tensor(args[i].b, "b", rank, problem.k, problem.n, problem.dtype, device);
+    check_arg(args[i].b_order == problem.b_order, "b_order of rank {} is not that of rank 0", rank);
+    check_arg(args[i].activation == args[0].activation, "activation of rank {} is not that of rank 0", rank);
+    const bool is_kn = problem.b_order == BOrder::kKN;
+    check_tensor(args[i].b, "b", rank, is_kn ? problem.k : problem.n, is_kn ? problem.n : problem.k, problem.dtype,
+                 device);
     check_tensor(args[i].c, "c", rank, problem.m, problem.n, problem.dtype, device);
+    if (args[i].bias.data != nullptr) check_tensor(args[i].bias, "bias", rank, 1, problem.n, problem.dtype, device);
     check_arg(device == DeviceKind::kCuda || args[i].stream == nullptr,
               "stream of rank {} is set; CPU worlds take null only", rank);
   }
+}
+
+TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, int workers) {
+  if (device != DeviceKind::kCuda) {
+    check_arg(asked.m == 0 && asked.n == 0, "tile is {}x{}; on a cpu it cannot be chosen", asked.m, asked.n);
+    return kCpuTile;
+  }
+  const int64_t shards = problem.world.size();
+  sm90::GemmTile tile{asked.m, asked.n, asked.cluster};
+  if (tile == sm90::GemmTile{0, 0, 0}) {
+    tile = sm90::choose_tile({problem.m / shards, shards, problem.n, problem.k}, workers);
+  }
+  check_arg(sm90::has_tile(tile), "tile is {}x{}x{}; it must be one of {}", tile.m, tile.n, tile.cluster,
+            sm90::tile_names());
+  const int rows = tile.m * tile.cluster;
+  return {.m = rows, .n = tile.n, .band = std::max(1, kSm90BandRows / rows), .cluster = tile.cluster};
 }
 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers) {
@@ -104,11 +129,13 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCoun
   layout.n = problem.n;
   layout.k = problem.k;
   layout.element_bytes = size_of(problem.dtype);
+  layout.b_order = problem.b_order;
   layout.tile_m = tile.m;
   layout.tile_n = tile.n;
   layout.row_blocks = static_cast<int>(ceil_div<int64_t>(layout.shard_rows, tile.m));
   layout.col_blocks = static_cast<int>(ceil_div<int64_t>(problem.n, tile.n));
   layout.band = tile.band;
+  layout.cluster = tile.cluster;
   layout.roles = roles;
   return layout;
 }

@@ -22,6 +22,7 @@ struct Problem {
   int64_t n = 0;
   int64_t k = 0;
   DType dtype = DType::kBf16;
+  BOrder b_order = BOrder::kKN;
 };
 
 // The operator's windows, after the two every plan has.
@@ -33,11 +34,13 @@ struct Layout {
   int64_t n = 0;
   int64_t k = 0;
   int64_t element_bytes = 0;
+  BOrder b_order = BOrder::kKN;
   int tile_m = 0;
   int tile_n = 0;
   int row_blocks = 0;  // per shard; also chunks per shard
   int col_blocks = 0;
-  int band = 1;  // row blocks that share columns in the order of visit
+  int band = 1;     // row blocks that share columns in the order of visit
+  int cluster = 1;  // workers that compute a tile together
   RoleCounts roles;
 
   MK_HD constexpr int64_t num_tiles() const { return static_cast<int64_t>(world.size()) * row_blocks * col_blocks; }
@@ -68,12 +71,16 @@ struct TileShape {
   int m = 0;
   int n = 0;
   int band = 1;
+  int cluster = 1;
 };
 
 // Throws Error(kInvalidArgument) naming the argument.
 void check_problem(const Problem& problem, DeviceKind device);
 void check_args(const Problem& problem, std::span<const AgGemmArgs> args, DeviceKind device);
 Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args);
+
+// The tiling a device has for the problem; on a GPU the caller may choose among those that exist.
+TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, int workers);
 
 // The split for `workers` workers per rank if the caller left it open; else the caller's, checked.
 RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers);

@@ -8,18 +8,16 @@
 #include "ops/ag_gemm/ag_gemm_protocol.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
 #include "target/sm90/bulk_copier.cuh"
-#include "target/sm90/gemm_engine.cuh"
+#include "target/sm90/gemm_load.cuh"
+#include "target/sm90/gemm_maths.cuh"
+#include "target/sm90/gemm_store.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/warp_crew.cuh"
+#include "target/sm90/with_config.cuh"
 
 namespace mk::ag_gemm_op {
 namespace {
-
-using sm90::GemmShape;
-using sm90::GemmShared;
-
-static_assert(kSm90Tile.m == GemmShape::kTileM && kSm90Tile.n == GemmShape::kTileN);
 
 struct Params {
   RankView view;
@@ -28,50 +26,85 @@ struct Params {
   CUtensorMap gathered;  // everybody else's, in the window
   CUtensorMap b;
   CUtensorMap c;
+  const void* bias;  // [n] or null
+  Activation activation;
 };
 
+template <class Config>
 __device__ sm90::TileCoords coords(const Layout& layout, const Tile& tile, int rank) {
-  return {tile.row_block * layout.tile_m, tile.source == rank ? 0 : tile.source, tile.source,
+  const int in_cluster = Config::kCluster > 1 ? static_cast<int>(sm90::block_in_cluster()) * Config::kTileM : 0;
+  return {tile.row_block * layout.tile_m + in_cluster, tile.source == rank ? 0 : tile.source, tile.source,
           tile.col_block * layout.tile_n};
 }
 
-template <class Element>
-__device__ void load_tiles(const Params& p, const Post& post, GemmShared<Element>& shared) {
-  sm90::Sm90Machine<SoloCrew> machine(p.view, post, nullptr);
-  sm90::LoadJob<Element> job(shared, &p.b, p.layout.k);
+template <class Config, class Element, BOrder kOrder>
+__device__ void load_tiles(const Params& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, nullptr);
+  sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
-    alive = alive && wait_for_rows(machine, p.layout, tile);
-    if (alive) {
-      job.load(tile.source == p.view.rank ? &p.own : &p.gathered, coords(p.layout, tile, p.view.rank));
-    } else {
-      job.pass_void();
+    if (alive && !wait_for_rows(machine, p.layout, tile)) {
+      alive = false;
+      job.give_up();
     }
-    return true;
-  });
-}
-
-template <class Element>
-__device__ void multiply_tiles(const Params& p, const Post& post, GemmShared<Element>& shared) {
-  sm90::MathsJob<Element> job(shared, p.layout.k, threadIdx.x / 128 - 1, threadIdx.x % 128);
-  for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
-    job.multiply_and_store(&p.c, coords(p.layout, tile, p.view.rank));
+    job.load(tile.source == p.view.rank ? &p.own : &p.gathered, coords<Config>(p.layout, tile, p.view.rank));
     return true;
   });
   job.finish();
 }
 
-template <class Element>
-__device__ void compute(const Params& p, const Post& post, std::byte* memory) {
-  auto& shared = *reinterpret_cast<GemmShared<Element>*>(memory);
-  if (threadIdx.x == 0) sm90::prepare_gemm(shared);
-  __syncthreads();
+template <class Config, class Element>
+__device__ void store_tiles(const Params& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::StoreJob<Config, Element> job(shared);
+  for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
+    const auto send_box = [&](const Element* box, int row, int col) {
+      const int32_t to[3] = {at.col + col, at.row + row, at.c_shard};
+      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, &p.c, to, box);
+    };
+    if (tile.number + post.count < p.layout.num_tiles()) {
+      job.store(send_box);
+    } else {
+      job.store_last(send_box);
+    }
+    return true;
+  });
+  job.finish_reads();
+}
+
+template <class Config, class Element, BOrder kOrder>
+__device__ void multiply_tiles(const Params& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::with_epilogue<Element>(p.bias, p.layout.n, p.activation, [&](const auto& hook) {
+    sm90::MathsJob<Config, Element, kOrder> job(shared, p.layout.k);
+    for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+      job.multiply(tile.col_block * p.layout.tile_n, hook);
+      return true;
+    });
+    job.finish();
+  });
+}
+
+template <class Config, class Element, BOrder kOrder>
+__device__ void compute(const Params& p, Post post, std::byte* memory) {
+  auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
+  post.index /= Config::kCluster;
+  post.count /= Config::kCluster;
   if (threadIdx.x < 128) {
-    sm90::give_registers<GemmShape::kLoadRegisters>();
-    if (threadIdx.x == 0) load_tiles<Element>(p, post, shared);
+    sm90::give_registers<Config::kJobRegisters>();
+    if (threadIdx.x < 32) {
+      load_tiles<Config, Element, kOrder>(p, post, shared);
+    } else {
+      if (threadIdx.x < 64) sm90::prepare_gemm(shared);
+      if (threadIdx.x == 64) {
+        for (const CUtensorMap* map : {&p.own, &p.b, &p.c}) sm90::prefetch_tensor_map(map);
+      }
+      sm90::begin_jobs<Config>();
+      if (threadIdx.x == 32) store_tiles<Config, Element>(p, post, shared);
+    }
   } else {
-    sm90::take_registers<GemmShape::kMathsRegisters>();
-    multiply_tiles<Element>(p, post, shared);
+    sm90::begin_jobs<Config>();  // before the registers, which may have to be waited for
+    sm90::take_registers<Config::kMathsRegisters>();
+    multiply_tiles<Config, Element, kOrder>(p, post, shared);
   }
 }
 
@@ -85,55 +118,75 @@ __device__ void move_chunks(const Params& p, const Post& post, std::byte* memory
   machine.close();
 }
 
-template <class Element>
-__global__ void __launch_bounds__(GemmShape::kThreads, 1) ag_gemm_kernel(const __grid_constant__ Params p) {
+template <class Config, class Element, BOrder kOrder>
+__global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __grid_constant__ Params p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
   const Post post = p.layout.roles.post_of(blockIdx.x);
   if (post.role == Role::kCompute) {
-    compute<Element>(p, post, memory);
+    compute<Config, Element, kOrder>(p, post, memory);
   } else {
     move_chunks(p, post, memory);
   }
-  __syncthreads();  // every thread has read the epoch and done its work
+  sm90::end_jobs<Config>();  // every thread has read the epoch and done its work, in the other blocks too
   if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
 }
 
-template <class Element>
+template <class Config, class Element, BOrder kOrder>
 void launch(const Params& params, cudaStream_t stream) {
-  constexpr size_t kSharedBytes = std::max(sizeof(GemmShared<Element>), sizeof(sm90::BulkPieces)) + 1024;
+  constexpr size_t kSharedBytes = std::max(sizeof(sm90::GemmShared<Config, Element>), sizeof(sm90::BulkPieces)) + 1024;
+  static_assert(kSharedBytes <= sm90::kSharedLimit);
+  const auto kernel = ag_gemm_kernel<Config, Element, kOrder>;
   static std::once_flag prepared;
-  std::call_once(prepared, [] {
-    check_cuda(cudaFuncSetAttribute(ag_gemm_kernel<Element>, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+  std::call_once(prepared, [&] {
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
                "reserve shared memory for ag_gemm");
   });
-  ag_gemm_kernel<Element><<<params.view.workers, GemmShape::kThreads, kSharedBytes, stream>>>(params);
-  check_cuda(cudaGetLastError(), "launch ag_gemm");
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {Config::kCluster, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = params.view.workers;
+  config.blockDim = Config::kThreads;
+  config.dynamicSmemBytes = kSharedBytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = Config::kCluster > 1 ? 1 : 0;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, params), "launch ag_gemm");
+}
+
+// Tensor maps depend on the tile, so they are made here.
+template <class Config, class Element, BOrder kOrder>
+void describe_and_launch(Params& params, const runtime::Plan& plan, const AgGemmArgs& args, cudaStream_t stream) {
+  const Layout& layout = params.layout;
+  const DType dtype = args.a.dtype;
+  const int shards = layout.world.size();
+  const void* gathered = shards > 1 ? plan.window(kGatheredWindow, params.view.rank) : args.a.data;
+  params.own =
+      sm90::make_tensor_map({args.a.data, dtype, layout.k, layout.shard_rows, 1}, Config::kTileK, Config::kTileM);
+  params.gathered =
+      sm90::make_tensor_map({gathered, dtype, layout.k, layout.shard_rows, shards}, Config::kTileK, Config::kTileM);
+  params.b = kOrder == BOrder::kKN
+                 ? sm90::make_tensor_map({args.b.data, dtype, layout.n, layout.k, 1}, Config::kBox, Config::kTileK)
+                 : sm90::make_tensor_map({args.b.data, dtype, layout.k, layout.n, 1}, Config::kTileK,
+                                         Config::kTileN / Config::kCluster);
+  params.c =
+      sm90::make_tensor_map({args.c.data, dtype, layout.n, layout.shard_rows, shards}, Config::kBox, Config::kBox);
+  launch<Config, Element, kOrder>(params, stream);
 }
 
 }  // namespace
 
 void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
-  Params params{plan.view(rank), plan.layout<Layout>(), {}, {}, {}, {}};
+  Params params{
+      .view = plan.view(rank), .layout = plan.layout<Layout>(), .bias = args.bias.data, .activation = args.activation};
   params.view.windows.input = static_cast<const std::byte*>(args.a.data);
+  const Stream stream = args.stream != nullptr ? args.stream : world.device().stream(rank);
   const Layout& layout = params.layout;
-  const DType dtype = args.a.dtype;
-  const int shards = layout.world.size();
-  const void* gathered = shards > 1 ? plan.window(kGatheredWindow, rank) : args.a.data;
-  params.own =
-      sm90::make_tensor_map({args.a.data, dtype, layout.k, layout.shard_rows, 1}, GemmShape::kTileK, GemmShape::kTileM);
-  params.gathered = sm90::make_tensor_map({gathered, dtype, layout.k, layout.shard_rows, shards}, GemmShape::kTileK,
-                                          GemmShape::kTileM);
-  params.b = sm90::make_tensor_map({args.b.data, dtype, layout.n, layout.k, 1}, GemmShape::kBoxCols, GemmShape::kTileK);
-  params.c = sm90::make_tensor_map({args.c.data, dtype, layout.n, layout.shard_rows, shards}, GemmShape::kBoxCols,
-                                   GemmShape::kRowsPerConsumer);
-  const Stream chosen = args.stream != nullptr ? args.stream : world.device().stream(rank);
-  const auto stream = static_cast<cudaStream_t>(chosen);
-  if (dtype == DType::kBf16) {
-    launch<__nv_bfloat16>(params, stream);
-  } else {
-    launch<__half>(params, stream);
-  }
+  const sm90::GemmTile tile{layout.tile_m / layout.cluster, layout.tile_n, layout.cluster};
+  sm90::with_config(tile, args.a.dtype, params.layout.b_order, [&]<class Config, class Element, BOrder kOrder>() {
+    describe_and_launch<Config, Element, kOrder>(params, plan, args, static_cast<cudaStream_t>(stream));
+  });
 }
 
 }  // namespace mk::ag_gemm_op

@@ -13,7 +13,7 @@ void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank,
 void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
 
 // Plans and launches some of the ranks: what ag_gemm does for all.
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split);
+runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
 
 }  // namespace mk::ag_gemm_op

@@ -11,6 +11,9 @@
 #include <cstdint>
 #include <cuda/atomic>
 #include <cuda/ptx>
+#include <type_traits>
+
+#include "mkernel/types.h"
 
 namespace mk::sm90 {
 
@@ -46,9 +49,39 @@ __device__ inline void wait_phase(uint64_t* barrier, uint32_t parity) {
   }
 }
 
+// Arrives at the same barrier of another block of the cluster; pairs with wait_phase there.  It says that
+// wgmmas have read shared memory, which no fence of ordinary accesses orders: so no cluster scope, which
+// would cost a third of the kernel's speed.
+__device__ inline void arrive_in_cluster(uint64_t* barrier, uint32_t block) {
+  asm volatile(
+      "{\n.reg .b32 there;\n"
+      "mapa.shared::cluster.u32 there, %0, %1;\n"
+      "mbarrier.arrive.shared::cluster.b64 _, [there];\n}\n" ::"r"(shared_address(barrier)),
+      "r"(block)
+      : "memory");
+}
+
+__device__ inline uint32_t block_in_cluster() { return ptx::get_sreg_cluster_ctarank(); }
+
+// Every thread of the cluster's blocks has come here.
+__device__ inline void cluster_barrier() {
+  ptx::barrier_cluster_arrive();
+  ptx::barrier_cluster_wait();
+}
+
 // A hardware barrier among `threads` threads of the block.
 __device__ inline void named_barrier(int id, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Counts as having come to a named barrier, without waiting for the others.
+__device__ inline void pass_named_barrier(int id, int threads) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
+
+// Brings a tensor map near before the first copy asks for it.
+__device__ inline void prefetch_tensor_map(const void* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 // ---- registers -------------------------------------------------------------------------------------
@@ -91,41 +124,74 @@ __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_byte
 
 #define MK_ACC4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define MK_ACC16(d, i) MK_ACC4(d, i), MK_ACC4(d, i + 4), MK_ACC4(d, i + 8), MK_ACC4(d, i + 12)
-#define MK_ACC64(d, i) MK_ACC16(d, i), MK_ACC16(d, i + 16), MK_ACC16(d, i + 32), MK_ACC16(d, i + 48)
+#define MK_ACC32(d, i) MK_ACC16(d, i), MK_ACC16(d, i + 16)
+#define MK_ACC_64(d) MK_ACC32(d, 0)
+#define MK_ACC_128(d) MK_ACC32(d, 0), MK_ACC32(d, 32)
+#define MK_ACC_192(d) MK_ACC32(d, 0), MK_ACC32(d, 32), MK_ACC32(d, 64)
+#define MK_ACC_256(d) MK_ACC32(d, 0), MK_ACC32(d, 32), MK_ACC32(d, 64), MK_ACC32(d, 96)
 
-// d = a·b (+ d if `accumulate`): 64 × 256 × 16, A with k contiguous, B with n contiguous.
-#define MK_WGMMA_64X256X16(type)                                                                       \
-  asm volatile(                                                                                        \
-      "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"                                                    \
-      "wgmma.mma_async.sync.aligned.m64n256k16.f32." type "." type                                     \
-      " {"                                                                                             \
-      "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "                         \
-      "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "               \
-      "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "               \
-      "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "               \
-      "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "               \
-      "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "               \
-      "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "   \
-      "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127" \
-      "}, %128, %129, p, 1, 1, 0, 1;\n}\n"                                                             \
-      : MK_ACC64(d, 0), MK_ACC64(d, 64)                                                                \
-      : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)))
+#define MK_REGS_64                                                         \
+  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
+  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define MK_REGS_128                                                                  \
+  MK_REGS_64                                                                         \
+  ", "                                                                               \
+  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
+  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define MK_REGS_192                                                                  \
+  MK_REGS_128                                                                        \
+  ", "                                                                               \
+  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
+  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define MK_REGS_256                                                                              \
+  MK_REGS_192                                                                                    \
+  ", "                                                                                           \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
-template <class Element>
-__device__ void wgmma_64x256x16(float (&d)[128], uint64_t a, uint64_t b, bool accumulate);
+// `a_at` … are the numbers of the operands after the sums.
+#define MK_WGMMA(n, type, a_at, b_at, accumulate_at, transposed_at)                             \
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #accumulate_at                              \
+               ", 0;\n"                                                                         \
+               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" MK_REGS_##n \
+               "}, %" #a_at ", %" #b_at ", p, 1, 1, 0, %" #transposed_at ";\n}\n"               \
+               : MK_ACC_##n(d)                                                                  \
+               : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransposed))
+#define MK_WGMMA_OF(type)                               \
+  if constexpr (kN == 64) {                             \
+    MK_WGMMA(64, type, 32, 33, 34, 35);                 \
+  } else if constexpr (kN == 128) {                     \
+    MK_WGMMA(128, type, 64, 65, 66, 67);                \
+  } else if constexpr (kN == 192) {                     \
+    MK_WGMMA(192, type, 96, 97, 98, 99);                \
+  } else {                                              \
+    static_assert(kN == 256, "no wgmma of this width"); \
+    MK_WGMMA(256, type, 128, 129, 130, 131);            \
+  }
 
-template <>
-__device__ inline void wgmma_64x256x16<__nv_bfloat16>(float (&d)[128], uint64_t a, uint64_t b, bool accumulate) {
-  MK_WGMMA_64X256X16("bf16");
+// d = a·b (+ d if `accumulate`): 64 × kN × 16, A with k contiguous; B with n contiguous if it lies as
+// [K,N], with k contiguous if as [N,K].
+template <class Element, int kN, BOrder kOrder>
+__device__ inline void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b, bool accumulate) {
+  constexpr int kTransposed = kOrder == BOrder::kKN ? 1 : 0;
+  if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
+    MK_WGMMA_OF("bf16")
+  } else {
+    MK_WGMMA_OF("f16")
+  }
 }
 
-template <>
-__device__ inline void wgmma_64x256x16<__half>(float (&d)[128], uint64_t a, uint64_t b, bool accumulate) {
-  MK_WGMMA_64X256X16("f16");
-}
-
-#undef MK_WGMMA_64X256X16
-#undef MK_ACC64
+#undef MK_WGMMA_OF
+#undef MK_WGMMA
+#undef MK_REGS_256
+#undef MK_REGS_192
+#undef MK_REGS_128
+#undef MK_REGS_64
+#undef MK_ACC_256
+#undef MK_ACC_192
+#undef MK_ACC_128
+#undef MK_ACC_64
+#undef MK_ACC32
 #undef MK_ACC16
 #undef MK_ACC4
 

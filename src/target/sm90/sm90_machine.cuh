@@ -21,13 +21,16 @@ class Sm90Machine {
  public:
   // `pieces` is null for a worker that never copies.
   __device__ Sm90Machine(const RankView& view, const Post& post, BulkPieces* pieces)
-      : view_(view), post_(post), copier_(pieces) {
-    epoch_ = view.epoch_after(SystemAtomics::load_acquire(view.exits));
-  }
+      : view_(view), post_(post), copier_(pieces) {}
 
   __device__ const WorldShape& world() const { return view_.world; }
   __device__ int rank() const { return view_.rank; }
-  __device__ uint64_t epoch() const { return epoch_; }
+
+  // Read when first asked for: a worker that waits for nobody need not wait for this either.
+  __device__ uint64_t epoch() const {
+    if (epoch_ == 0) epoch_ = view_.epoch_after(SystemAtomics::load_acquire(view_.exits));
+    return epoch_;
+  }
 
   __device__ bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
     const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, signal);
@@ -125,7 +128,7 @@ class Sm90Machine {
       record.tile = subject;
       record.seen = seen;
       record.wanted = wanted;
-      record.epoch = epoch_;
+      record.epoch = epoch();
       SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
     }
     SystemAtomics::store_release(view_.stop, 1);  // waits look at it relaxed: it orders nothing
@@ -135,7 +138,7 @@ class Sm90Machine {
   const Post post_;
   BulkCopier copier_;
   [[no_unique_address]] C crew_;
-  uint64_t epoch_ = 0;
+  mutable uint64_t epoch_ = 0;
   uint64_t nvlink_bytes_ = 0;
   uint64_t last_put_ = 0;
 };

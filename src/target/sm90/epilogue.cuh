@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/epilogue.cuh — what happens to a sum before it is rounded and stored.
+//
+// A hook is a type whose operator() takes two neighbours of a row and their column.  An operator hands
+// one to the maths job; with_epilogue picks it at run time, before the loop over tiles.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+
+#include "mkernel/types.h"
+
+namespace mk::sm90 {
+
+template <class Element>
+__device__ inline uint32_t pack(float low, float high);
+
+template <>
+__device__ inline uint32_t pack<__nv_bfloat16>(float low, float high) {
+  const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+
+template <>
+__device__ inline uint32_t pack<__half>(float low, float high) {
+  const __half2 pair = __floats2half2_rn(low, high);
+  return reinterpret_cast<const uint32_t&>(pair);
+}
+
+__device__ inline float2 unpack(__nv_bfloat162 pair) { return __bfloat1622float2(pair); }
+__device__ inline float2 unpack(__half2 pair) { return __half22float2(pair); }
+
+struct Plain {
+  __device__ void operator()(float&, float&, int) const {}
+};
+
+struct Identity {
+  __device__ static float apply(float x) { return x; }
+};
+struct Gelu {
+  __device__ static float apply(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
+};
+struct Silu {
+  __device__ static float apply(float x) { return x / (1.0f + __expf(-x)); }
+};
+
+// f(x + bias[col]), a null bias being zeros; columns past n are not stored, so their bias is not read.
+template <class Element, class Activation>
+struct Bias {
+  const Element* bias;
+  int n;
+
+  __device__ void operator()(float& x, float& y, int col) const {
+    float2 b{0, 0};
+    if (bias != nullptr && col < n) b = unpack(*reinterpret_cast<const Pair*>(bias + col));
+    x = Activation::apply(x + b.x);
+    y = Activation::apply(y + b.y);
+  }
+
+ private:
+  using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
+};
+
+// Calls body with the hook that fits.
+template <class Element, class Body>
+__device__ void with_epilogue(const void* bias, int64_t n, Activation activation, Body&& body) {
+  const auto* data = static_cast<const Element*>(bias);
+  const int cols = static_cast<int>(n);
+  if (activation == Activation::kGelu) {
+    body(Bias<Element, Gelu>{data, cols});
+  } else if (activation == Activation::kSilu) {
+    body(Bias<Element, Silu>{data, cols});
+  } else if (bias != nullptr) {
+    body(Bias<Element, Identity>{data, cols});
+  } else {
+    body(Plain{});
+  }
+}
+
+}  // namespace mk::sm90

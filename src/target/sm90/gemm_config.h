@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/gemm_config.h — the tile configurations of the GEMM engine, and which one a shape gets.
+//
+// A configuration is a type.  Two consumer warpgroups share a tile, cut along m or along n; each keeps
+// its part of C in registers.  What shared memory the boxes of C leave goes to stages of A and B.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <tuple>
+
+namespace mk::sm90 {
+
+constexpr int kSharedLimit = 232448;  // bytes a block of sm_90 may have
+
+template <int kM, int kN, int kAlongM, int kCtas>
+struct GemmConfig {
+  static constexpr int kTileM = kM;  // of one block
+  static constexpr int kTileN = kN;
+  static constexpr int kTileK = 64;  // 128 bytes of 16-bit elements: one swizzled row
+
+  // Blocks of a cluster stand below each other in m and share B by TMA multicast.
+  static constexpr int kCluster = kCtas;
+
+  static constexpr int kConsumers = 2;
+  static constexpr int kPartM = kM / kAlongM;  // of a consumer
+  static constexpr int kPartN = kN / (kConsumers / kAlongM);
+  static constexpr int kConsumersAlongM = kAlongM;
+  static constexpr int kSlabs = kPartM / 64;  // wgmmas are 64 high
+
+  static constexpr int kBox = 64;  // boxes of C leave, boxes of B as [K,N] come in columns of 64
+  static constexpr int kBoxesPerPart = kSlabs * kPartN / kBox;
+  static constexpr int kStoreBuffers = 2;  // boxes per consumer on their way out
+
+  static constexpr int kStageBytes = 2 * kTileK * (kM + kN);
+  static constexpr int kStoreBytes = 2 * kConsumers * kStoreBuffers * kBox * kBox;
+  static constexpr int kReservedBytes = 1024 + 512;  // to align the whole to a swizzle atom; barriers
+  static constexpr int kStages = (kSharedLimit - kReservedBytes - kStoreBytes) / kStageBytes;
+
+  // Of 65536 registers, 168 a thread at start: the first warpgroup gives what the consumers take.
+  static constexpr int kThreads = 128 * (1 + kConsumers);
+  static constexpr int kJobRegisters = 40;
+  static constexpr int kMathsRegisters = 232;
+
+  // The last tile of a block leaves through shared memory that no load needs any more: each consumer's own
+  // rows of A.  So all its boxes are staged at once.
+  static constexpr bool kLastThroughA = kAlongM == kConsumers;
+  static_assert(!kLastThroughA || kStages * (kPartM / 64) >= kBoxesPerPart);
+
+  static_assert(kN / kCtas % kBox == 0, "every block of a cluster loads whole boxes of B");
+  static_assert(kPartM % 64 == 0 && kPartN % kBox == 0 && kPartM * kPartN <= 64 * 256);
+};
+
+// Every configuration there is.
+using GemmConfigs = std::tuple<GemmConfig<128, 256, 2, 2>, GemmConfig<128, 256, 2, 1>, GemmConfig<256, 128, 2, 1>,
+                               GemmConfig<128, 192, 2, 1>, GemmConfig<128, 128, 2, 1>, GemmConfig<64, 128, 1, 1>>;
+constexpr int kNumGemmConfigs = static_cast<int>(std::tuple_size_v<GemmConfigs>);
+
+// A configuration's name: the tile of a block, and how many blocks share B.
+struct GemmTile {
+  int m = 0;
+  int n = 0;
+  int cluster = 1;
+
+  friend constexpr bool operator==(const GemmTile&, const GemmTile&) = default;
+};
+
+template <class Config>
+constexpr GemmTile tile_of() {
+  return {Config::kTileM, Config::kTileN, Config::kCluster};
+}
+
+// The tiles of GemmConfigs, in the same order.
+constexpr std::array<GemmTile, kNumGemmConfigs> kGemmTiles = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
+  return std::array{tile_of<std::tuple_element_t<kIndex, GemmConfigs>>()...};
+}
+(std::make_index_sequence<kNumGemmConfigs>());
+
+struct GemmWork {
+  int64_t shard_rows = 0;
+  int64_t shards = 1;
+  int64_t n = 0;
+  int64_t k = 0;
+};
+
+// The tile that computes `work` soonest on so many blocks: whole waves of tiles, each at its tile's rate.
+GemmTile choose_tile(const GemmWork& work, int blocks);
+
+bool has_tile(const GemmTile& tile);
+std::string tile_names();  // "128x256, …"
+
+}  // namespace mk::sm90

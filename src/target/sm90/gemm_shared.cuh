@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/gemm_shared.cuh — what the jobs of a block share while they compute tiles of C = A·B.
+//
+//   job     who                        waits for                        tells
+//   load    a warp                     empty[stage]                     full[stage], by TMA
+//   maths   two consumer warpgroups    full[stage]; c_empty[box]        empty[stage]; c_full[box]
+//   store   one thread                 c_full[box]                      c_empty[box]; the operator's signals
+//
+// All jobs walk the operator's tiles in the same order.  The load job runs ahead of the maths by up to
+// kStages blocks of k, over tile borders too; the maths job hands a tile's boxes of C out while it already
+// multiplies the next tile.  Blocks of a cluster free a stage together, for each of them fills part of
+// the others' B.
+//
+// A load job whose rows will not come says so in `void_from` and goes on with whatever lies there, so
+// that every job, and every block of the cluster, reaches its end; void tiles are not stored or told of.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "target/sm90/gemm_config.h"
+#include "target/sm90/ptx.cuh"
+
+namespace mk::sm90 {
+
+template <class Config, class Element>
+struct GemmShared {
+  alignas(1024) Element a[Config::kStages][Config::kTileM * Config::kTileK];
+  alignas(1024) Element b[Config::kStages][Config::kTileN * Config::kTileK];
+  alignas(1024) Element c[Config::kConsumers][Config::kStoreBuffers][Config::kBox * Config::kBox];
+  uint64_t full[Config::kStages];
+  uint64_t empty[Config::kStages];
+  uint64_t c_full[Config::kConsumers][Config::kStoreBuffers];
+  uint64_t c_empty[Config::kConsumers][Config::kStoreBuffers];
+  uint64_t last_full[Config::kConsumers];
+  int64_t void_from;  // count of tiles in this block before the first that is not computed
+};
+
+// Where a block's tile has its operands and result, in elements.
+struct TileCoords {
+  int row = 0;  // in the shard
+  int a_shard = 0;
+  int c_shard = 0;
+  int col = 0;
+};
+
+// A position in a ring of kSlots; only ++ moves it.
+template <int kSlots>
+struct Cursor {
+  int slot = 0;
+  uint32_t phase = 0;
+
+  __device__ void operator++() {
+    if (++slot == kSlots) {
+      slot = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+// One warp calls this before begin_jobs.
+template <class Config, class Element>
+__device__ void prepare_gemm(GemmShared<Config, Element>& shared) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane < Config::kStages) {
+    ptx::mbarrier_init(&shared.full[lane], 1);
+    ptx::mbarrier_init(&shared.empty[lane], Config::kConsumers * Config::kCluster);
+  }
+  if (lane < Config::kConsumers) {
+    for (int buffer = 0; buffer < Config::kStoreBuffers; ++buffer) {
+      ptx::mbarrier_init(&shared.c_full[lane][buffer], 4);  // a warp each
+      ptx::mbarrier_init(&shared.c_empty[lane][buffer], 1);
+    }
+    ptx::mbarrier_init(&shared.last_full[lane], 4);
+  }
+  if (lane == 0) shared.void_from = INT64_MAX;
+  barriers_before_use();
+  __syncwarp();
+}
+
+// Where a box of a consumer's last tile is staged; see kLastThroughA.
+template <class Config, class Element>
+__device__ Element* last_box(GemmShared<Config, Element>& shared, int consumer, int box) {
+  constexpr int kBoxesPerStage = Config::kPartM / Config::kBox;
+  Element* own_rows = shared.a[box / kBoxesPerStage] + consumer * Config::kPartM * Config::kTileK;
+  return own_rows + box % kBoxesPerStage * Config::kBox * Config::kTileK;
+}
+
+// Every thread of the block comes here before it uses what prepare_gemm prepared, here or in another block.
+template <class Config>
+__device__ void begin_jobs() {
+  if constexpr (Config::kCluster > 1) {
+    cluster_barrier();
+  } else {
+    __syncthreads();
+  }
+}
+
+// Every thread of the block comes here before it leaves: the other blocks are done with its memory.
+template <class Config>
+__device__ void end_jobs() {
+  if constexpr (Config::kCluster > 1) {
+    cluster_barrier();
+  } else {
+    __syncthreads();
+  }
+}
+
+}  // namespace mk::sm90
