@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// bench/cublas_gemm.cc — see cublas_gemm.h.
+#include "bench/cublas_gemm.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "mkernel/error.h"
+
+namespace mk::bench {
+namespace {
+
+constexpr size_t kWorkspaceBytes = 64 << 20;  // lets every heuristic compete
+constexpr int kCandidates = 8;
+constexpr int kTrials = 5;
+
+void check_cublas(cublasStatus_t status, const char* attempted) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw Error(ErrorCode::kDevice, fmt::format("cuBLAS could not {}: {}", attempted, cublasLtGetStatusString(status)));
+}
+
+class Stopwatch {
+ public:
+  Stopwatch() {
+    check_cuda(cudaEventCreate(&begin_), "create an event");
+    if (const cudaError_t result = cudaEventCreate(&end_); result != cudaSuccess) {
+      cudaEventDestroy(begin_);
+      check_cuda(result, "create an event");
+    }
+  }
+  Stopwatch(const Stopwatch&) = delete;
+  ~Stopwatch() {
+    cudaEventDestroy(begin_);
+    cudaEventDestroy(end_);
+  }
+
+  void start(cudaStream_t stream) { check_cuda(cudaEventRecord(begin_, stream), "record an event"); }
+  double stop_us(cudaStream_t stream) {
+    check_cuda(cudaEventRecord(end_, stream), "record an event");
+    check_cuda(cudaEventSynchronize(end_), "wait for a product");
+    float milliseconds = 0;
+    check_cuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "read a time");
+    return milliseconds * 1e3;
+  }
+
+ private:
+  cudaEvent_t begin_ = nullptr;
+  cudaEvent_t end_ = nullptr;
+};
+
+cublasLtMatrixLayout_t make_layout(cudaDataType type, int64_t rows, int64_t cols, int32_t batch, int64_t stride) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check_cublas(cublasLtMatrixLayoutCreate(&layout, type, rows, cols, rows), "describe a matrix");
+  check_cublas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
+               "describe a batch");
+  check_cublas(
+      cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+      "describe a batch");
+  return layout;
+}
+
+}  // namespace
+
+CublasGemm::CublasGemm(runtime::Device& device, DType dtype, int num_lanes)
+    : type_(dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_16F) {
+  check_cublas(cublasLtCreate(&handle_), "start");
+  check_cublas(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe a product");
+  for (int lane = 0; lane < num_lanes; ++lane) workspaces_.emplace_back(device, kWorkspaceBytes);
+}
+
+CublasGemm::~CublasGemm() {
+  for (const auto& [shape, plan] : plans_) {
+    for (const cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.c}) {
+      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+    }
+  }
+  if (product_ != nullptr) cublasLtMatmulDescDestroy(product_);
+  if (handle_ != nullptr) cublasLtDestroy(handle_);
+}
+
+// cuBLAS is column-major: row-major C = A·B is Cᵀ = Bᵀ·Aᵀ, so its first operand is our B.
+void CublasGemm::describe(const GemmShape& shape, Plan& plan) const {
+  plan.a = make_layout(type_, shape.n, shape.k, shape.batch, 0);
+  plan.b = make_layout(type_, shape.k, shape.m, shape.batch, shape.a_stride);
+  plan.c = make_layout(type_, shape.n, shape.m, shape.batch, shape.c_stride);
+}
+
+// Operands begin at a row of memory from cudaMalloc, which is aligned to 256 bytes.
+std::vector<cublasLtMatmulAlgo_t> CublasGemm::candidates(const GemmShape& shape, const Plan& plan) const {
+  const auto alignment_of_rows = [](int64_t elements) { return static_cast<uint32_t>(std::gcd(256, 2 * elements)); };
+  const uint32_t a_bytes = alignment_of_rows(shape.k);
+  const uint32_t c_bytes = alignment_of_rows(shape.n);
+  cublasLtMatmulPreference_t preference = nullptr;
+  check_cublas(cublasLtMatmulPreferenceCreate(&preference), "state a preference");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value));
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c_bytes);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c_bytes);
+  cublasLtMatmulHeuristicResult_t found[kCandidates] = {};
+  int num_found = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, product_, plan.a, plan.b, plan.c, plan.c,
+                                                               preference, kCandidates, found, &num_found);
+  cublasLtMatmulPreferenceDestroy(preference);
+  check_cublas(status, "find an algorithm");
+  std::vector<cublasLtMatmulAlgo_t> usable;
+  for (int i = 0; i < num_found; ++i) {
+    if (found[i].state == CUBLAS_STATUS_SUCCESS) usable.push_back(found[i].algo);
+  }
+  if (usable.empty()) throw Error(ErrorCode::kDevice, "cuBLAS has no algorithm for this shape");
+  return usable;
+}
+
+void CublasGemm::launch(const Plan& plan, const GemmOperands& operands, int lane, cudaStream_t stream) const {
+  const float one = 1;
+  const float zero = 0;
+  check_cublas(
+      cublasLtMatmul(handle_, product_, &one, operands.b, plan.a, operands.a, plan.b, &zero, operands.c, plan.c,
+                     operands.c, plan.c, &plan.algo, workspaces_[lane].as<void>(), kWorkspaceBytes, stream),
+      "multiply");
+}
+
+// The fastest of a few: the first run of a kernel loads it.
+double CublasGemm::time_us(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const {
+  Stopwatch watch;
+  launch(plan, operands, 0, stream);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int trial = 0; trial < kTrials; ++trial) {
+    watch.start(stream);
+    launch(plan, operands, 0, stream);
+    fastest = std::min(fastest, watch.stop_us(stream));
+  }
+  return fastest;
+}
+
+void CublasGemm::prepare(const GemmShape& shape, const GemmOperands& operands, cudaStream_t stream) {
+  const auto [entry, fresh] = plans_.try_emplace(shape);
+  if (!fresh) return;
+  Plan& plan = entry->second;
+  describe(shape, plan);
+  cublasLtMatmulAlgo_t best{};
+  double best_us = std::numeric_limits<double>::infinity();
+  for (const cublasLtMatmulAlgo_t& algo : candidates(shape, plan)) {
+    plan.algo = algo;
+    const double us = time_us(plan, operands, stream);
+    if (us < best_us) {
+      best_us = us;
+      best = algo;
+    }
+  }
+  plan.algo = best;
+}
+
+void CublasGemm::run(const GemmShape& shape, const GemmOperands& operands, int lane, cudaStream_t stream) const {
+  const auto found = plans_.find(shape);
+  if (found == plans_.end()) throw Error(ErrorCode::kDevice, "a product's shape was not prepared");
+  launch(found->second, operands, lane, stream);
+}
+
+}  // namespace mk::bench
