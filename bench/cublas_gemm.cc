@@ -2,12 +2,11 @@
 // bench/cublas_gemm.cc — see cublas_gemm.h.
 #include "bench/cublas_gemm.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 #include <numeric>
 
+#include "bench/cublas_calls.h"
 #include "mkernel/error.h"
 
 namespace mk::bench {
@@ -16,11 +15,6 @@ namespace {
 constexpr size_t kWorkspaceBytes = 64 << 20;  // lets every heuristic compete
 constexpr int kCandidates = 8;
 constexpr int kTrials = 5;
-
-void check_cublas(cublasStatus_t status, const char* attempted) {
-  if (status == CUBLAS_STATUS_SUCCESS) return;
-  throw Error(ErrorCode::kDevice, fmt::format("cuBLAS could not {}: {}", attempted, cublasLtGetStatusString(status)));
-}
 
 class Stopwatch {
  public:
@@ -53,12 +47,11 @@ class Stopwatch {
 
 cublasLtMatrixLayout_t make_layout(cudaDataType type, int64_t rows, int64_t cols, int32_t batch, int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check_cublas(cublasLtMatrixLayoutCreate(&layout, type, rows, cols, rows), "describe a matrix");
-  check_cublas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
+  check_cublas(cublas().layout_create(&layout, type, rows, cols, rows), "describe a matrix");
+  check_cublas(cublas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)),
                "describe a batch");
-  check_cublas(
-      cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
-      "describe a batch");
+  check_cublas(cublas().layout_set(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof(stride)),
+               "describe a batch");
   return layout;
 }
 
@@ -66,19 +59,19 @@ cublasLtMatrixLayout_t make_layout(cudaDataType type, int64_t rows, int64_t cols
 
 CublasGemm::CublasGemm(runtime::Device& device, DType dtype, int num_lanes)
     : type_(dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_16F) {
-  check_cublas(cublasLtCreate(&handle_), "start");
-  check_cublas(cublasLtMatmulDescCreate(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe a product");
+  check_cublas(cublas().create(&handle_), "start");
+  check_cublas(cublas().product_create(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe a product");
   for (int lane = 0; lane < num_lanes; ++lane) workspaces_.emplace_back(device, kWorkspaceBytes);
 }
 
 CublasGemm::~CublasGemm() {
   for (const auto& [shape, plan] : plans_) {
     for (const cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.c}) {
-      if (layout != nullptr) cublasLtMatrixLayoutDestroy(layout);
+      if (layout != nullptr) cublas().layout_destroy(layout);
     }
   }
-  if (product_ != nullptr) cublasLtMatmulDescDestroy(product_);
-  if (handle_ != nullptr) cublasLtDestroy(handle_);
+  if (product_ != nullptr) cublas().product_destroy(product_);
+  if (handle_ != nullptr) cublas().destroy(handle_);
 }
 
 // cuBLAS is column-major: row-major C = A·B is Cᵀ = Bᵀ·Aᵀ, so its first operand is our B.
@@ -94,9 +87,9 @@ std::vector<cublasLtMatmulAlgo_t> CublasGemm::candidates(const GemmShape& shape,
   const uint32_t a_bytes = alignment_of_rows(shape.k);
   const uint32_t c_bytes = alignment_of_rows(shape.n);
   cublasLtMatmulPreference_t preference = nullptr;
-  check_cublas(cublasLtMatmulPreferenceCreate(&preference), "state a preference");
+  check_cublas(cublas().preference_create(&preference), "state a preference");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-    cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value));
+    cublas().preference_set(preference, attribute, &value, sizeof(value));
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a_bytes);
@@ -104,9 +97,9 @@ std::vector<cublasLtMatmulAlgo_t> CublasGemm::candidates(const GemmShape& shape,
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c_bytes);
   cublasLtMatmulHeuristicResult_t found[kCandidates] = {};
   int num_found = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle_, product_, plan.a, plan.b, plan.c, plan.c,
-                                                               preference, kCandidates, found, &num_found);
-  cublasLtMatmulPreferenceDestroy(preference);
+  const cublasStatus_t status =
+      cublas().heuristic(handle_, product_, plan.a, plan.b, plan.c, plan.c, preference, kCandidates, found, &num_found);
+  cublas().preference_destroy(preference);
   check_cublas(status, "find an algorithm");
   std::vector<cublasLtMatmulAlgo_t> usable;
   for (int i = 0; i < num_found; ++i) {
@@ -120,8 +113,8 @@ void CublasGemm::launch(const Plan& plan, const GemmOperands& operands, int lane
   const float one = 1;
   const float zero = 0;
   check_cublas(
-      cublasLtMatmul(handle_, product_, &one, operands.b, plan.a, operands.a, plan.b, &zero, operands.c, plan.c,
-                     operands.c, plan.c, &plan.algo, workspaces_[lane].as<void>(), kWorkspaceBytes, stream),
+      cublas().multiply(handle_, product_, &one, operands.b, plan.a, operands.a, plan.b, &zero, operands.c, plan.c,
+                        operands.c, plan.c, &plan.algo, workspaces_[lane].as<void>(), kWorkspaceBytes, stream),
       "multiply");
 }
 

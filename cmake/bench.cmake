@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# Looks for cuBLAS, beside which the benchmarks run.  Sets MKERNEL_HAS_BENCH.
+# Looks for cuBLAS, beside which the benchmarks run; it is loaded when they do.  Sets MKERNEL_HAS_BENCH.
 set(MKERNEL_HAS_BENCH OFF)
 if(MKERNEL_HAS_CUDA)
   if(TARGET CUDA::cublasLt)
