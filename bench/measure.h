@@ -18,7 +18,7 @@ struct MeasureOptions {
   PaceSpec pace = kRealPace;
   Split split;  // all zero: chosen for the shape
   int repetitions = 20;
-  PutPath put_path = PutPath::kPcie;
+  std::optional<PutPath> put_path;  // empty: kEngine where the driver takes the hint, else kPcie
   Options world;
 };
 
@@ -34,7 +34,8 @@ struct Measurement {
   std::optional<Timing> fused;
   std::string why_no_fused;  // where fused is empty
   tools::CheckResult check;  // the worst of all that was checked
-  std::string copy_path;     // of the baselines' transfers
+  PutPath put_path = PutPath::kPcie;
+  std::string copy_path;  // of the baselines' transfers
   double copy_gb_s = 0;
 
   double bound_us() const { return std::max(compute.median_us, communication_us); }
@@ -48,6 +49,7 @@ Measurement measure(const BenchCase& bench_case, const MeasureOptions& options);
 struct FixedCost {
   BenchCase shape;
   std::string device_name;
+  PutPath put_path = PutPath::kPcie;
   Timing empty;  // a kernel of the same grid that does nothing
   Timing serial;
   Timing overlapped;

@@ -10,6 +10,7 @@
 
 #include "bench/baseline.h"
 #include "bench/empty.h"
+#include "bench/engine_probe.h"
 #include "bench/fused.h"
 #include "bench/measure.h"
 #include "bench/paced_fabric.h"
@@ -28,14 +29,24 @@ const BenchCase& where_it_can_run(const BenchCase& bench_case) {
   return bench_case;
 }
 
+// Engine copies that need an SM would never start where kernels that wait for them hold all.
+PutPath put_path_of(const MeasureOptions& options) {
+  static const bool engine_works = copies_need_no_sm(CopyPath::kEngine);
+  if (!options.put_path) return engine_works ? PutPath::kEngine : PutPath::kPcie;
+  if (*options.put_path == PutPath::kEngine && !engine_works)
+    throw Error(ErrorCode::kUnavailable, "--puts is engine, but this driver copies on the device with a kernel");
+  return *options.put_path;
+}
+
 // Everything one problem needs; members go in reverse order.
 struct Bench {
   Bench(const BenchCase& bench_case, const MeasureOptions& options)
       : shape(where_it_can_run(bench_case)),
         options(options),
+        put_path(put_path_of(options)),
         world(runtime::make_local_world(
             shape.world, DeviceKind::kCuda, options.world,
-            fabric_hook(ns_per_byte(options.pace.network_gb_s, shape.world.size()), options.put_path, bell))),
+            fabric_hook(ns_per_byte(options.pace.network_gb_s, shape.world.size()), put_path, bell))),
         rig(*world, options.pace, CopyPath::kAny),
         operands(shape, world->device(), kSets),
         baseline(make_baseline(rig, shape, operands)),
@@ -50,6 +61,7 @@ struct Bench {
 
   BenchCase shape;
   const MeasureOptions& options;
+  PutPath put_path;
   Bell bell;
   std::unique_ptr<runtime::WorldState> world;
   Rig rig;
@@ -166,6 +178,7 @@ Measurement measure(const BenchCase& bench_case, const MeasureOptions& options) 
   Measurement result;
   result.shape = bench_case;
   result.device_name = bench.world->device().name();
+  result.put_path = bench.put_path;
   result.communication_us = communication_us(traffic_of(bench_case), options.pace, bench_case.world.size());
   choose_copy_path(bench, result);
   bench.baseline->prepare();
@@ -212,6 +225,7 @@ FixedCost measure_fixed_cost(OpKind op, const WorldShape& world, DType dtype, co
   FixedCost cost;
   cost.shape = bench.shape;
   cost.device_name = bench.world->device().name();
+  cost.put_path = bench.put_path;
   play(bench, contenders, cost.check);
   cost.serial = Timing::of(contenders[0].times);
   cost.overlapped = Timing::of(contenders[1].times);

@@ -59,11 +59,12 @@ CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
                   fmt::format("timed runs of each contender, interleaved [{}]", request.repetitions));
   add_flag(*bench, "--split", "C,I,S,F", "workers of a rank per role: compute,intra,send,forward [by the operator]",
            [&request](const std::string& text) { request.split = read_split(text); });
-  add_flag(*bench, "--puts", "PATH",
-           "how fused operators' puts get from node to node: pcie, or engine (device to device) [pcie]",
-           [&request](const std::string& text) {
-             request.put_path = choice("--puts", text, {bench::PutPath::kPcie, bench::PutPath::kEngine});
-           });
+  add_flag(
+      *bench, "--puts", "PATH",
+      "how fused operators' puts get from node to node: pcie, or engine (device to device) [engine, if it needs no SM]",
+      [&request](const std::string& text) {
+        request.put_path = choice("--puts", text, {bench::PutPath::kPcie, bench::PutPath::kEngine});
+      });
   add_number<int64_t>(
       *bench, "--timeout-ms", request.timeout_ms,
       fmt::format("longest single wait in milliseconds [$MKERNEL_TIMEOUT, else {}]", Options{}.timeout_ms));
