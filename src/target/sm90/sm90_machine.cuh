@@ -46,11 +46,9 @@ class Sm90Machine {
 
   __device__ void copy(const Place& to, const Place& from, uint64_t bytes) {
     if (crew_.is_leader()) {
-      if (to.rank != from.rank) {
-        pace_.charge(bytes);
-        nvlink_bytes_ += bytes;
-      }
+      if (to.rank != from.rank) pace_.charge(bytes);
       copier_.copy(view_.windows.resolve(view_.world, to), view_.windows.resolve(view_.world, from), bytes);
+      if (to.rank != from.rank) nvlink_bytes_ += bytes;
     }
     crew_.sync();
   }
