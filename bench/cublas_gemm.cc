@@ -15,6 +15,7 @@ namespace {
 constexpr size_t kWorkspaceBytes = 64 << 20;  // lets every heuristic compete
 constexpr int kCandidates = 8;
 constexpr int kTrials = 5;
+constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Stopwatch {
  public:
@@ -109,23 +110,21 @@ std::vector<cublasLtMatmulAlgo_t> CublasGemm::candidates(const GemmShape& shape,
   return usable;
 }
 
-void CublasGemm::launch(const Plan& plan, const GemmOperands& operands, int lane, cudaStream_t stream) const {
+cublasStatus_t CublasGemm::launch(const Plan& plan, const GemmOperands& operands, int lane, cudaStream_t stream) const {
   const float one = 1;
   const float zero = 0;
-  check_cublas(
-      cublas().multiply(handle_, product_, &one, operands.b, plan.a, operands.a, plan.b, &zero, operands.c, plan.c,
-                        operands.c, plan.c, &plan.algo, workspaces_[lane].as<void>(), kWorkspaceBytes, stream),
-      "multiply");
+  return cublas().multiply(handle_, product_, &one, operands.b, plan.a, operands.a, plan.b, &zero, operands.c, plan.c,
+                           operands.c, plan.c, &plan.algo, workspaces_[lane].as<void>(), kWorkspaceBytes, stream);
 }
 
-// The fastest of a few: the first run of a kernel loads it.
+// The fastest of a few: the first run of a kernel loads it.  kNever if cuBLAS refuses what it offered.
 double CublasGemm::time_us(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const {
   Stopwatch watch;
-  launch(plan, operands, 0, stream);
-  double fastest = std::numeric_limits<double>::infinity();
+  if (launch(plan, operands, 0, stream) != CUBLAS_STATUS_SUCCESS) return kNever;
+  double fastest = kNever;
   for (int trial = 0; trial < kTrials; ++trial) {
     watch.start(stream);
-    launch(plan, operands, 0, stream);
+    check_cublas(launch(plan, operands, 0, stream), "multiply");
     fastest = std::min(fastest, watch.stop_us(stream));
   }
   return fastest;
@@ -137,7 +136,7 @@ void CublasGemm::prepare(const GemmShape& shape, const GemmOperands& operands, c
   Plan& plan = entry->second;
   describe(shape, plan);
   cublasLtMatmulAlgo_t best{};
-  double best_us = std::numeric_limits<double>::infinity();
+  double best_us = kNever;
   for (const cublasLtMatmulAlgo_t& algo : candidates(shape, plan)) {
     plan.algo = algo;
     const double us = time_us(plan, operands, stream);
@@ -146,13 +145,14 @@ void CublasGemm::prepare(const GemmShape& shape, const GemmOperands& operands, c
       best = algo;
     }
   }
+  if (best_us == kNever) throw Error(ErrorCode::kDevice, "cuBLAS could not run any algorithm it has for this shape");
   plan.algo = best;
 }
 
 void CublasGemm::run(const GemmShape& shape, const GemmOperands& operands, int lane, cudaStream_t stream) const {
   const auto found = plans_.find(shape);
   if (found == plans_.end()) throw Error(ErrorCode::kDevice, "a product's shape was not prepared");
-  launch(found->second, operands, lane, stream);
+  check_cublas(launch(found->second, operands, lane, stream), "multiply");
 }
 
 }  // namespace mk::bench

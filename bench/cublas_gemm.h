@@ -59,7 +59,7 @@ class CublasGemm {
 
   void describe(const GemmShape& shape, Plan& plan) const;
   std::vector<cublasLtMatmulAlgo_t> candidates(const GemmShape& shape, const Plan& plan) const;
-  void launch(const Plan& plan, const GemmOperands& operands, int lane, cudaStream_t stream) const;
+  cublasStatus_t launch(const Plan& plan, const GemmOperands& operands, int lane, cudaStream_t stream) const;
   double time_us(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const;
 
   cudaDataType type_;

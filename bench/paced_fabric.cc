@@ -2,10 +2,10 @@
 // bench/paced_fabric.cc — see paced_fabric.h.
 #include "bench/paced_fabric.h"
 
-#include <chrono>
 #include <utility>
 
 #include "base/cuda_api.h"
+#include "bench/host_clock.h"
 #include "mkernel/error.h"
 
 namespace mk::bench {
@@ -17,11 +17,6 @@ constexpr size_t kMostScheduled = 128;
 // rank's puts would fill a lane that others share.
 constexpr uint64_t kAheadNs = 50'000;
 
-uint64_t now_ns() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
-
 }  // namespace
 
 Bell::Bell() { check_cuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "create a stream"); }
@@ -32,7 +27,7 @@ PacedFabric::PacedFabric(std::unique_ptr<CudaLoopbackFabric> inner, double ns_pe
 
 PutResult PacedFabric::put(const Command& command, uint64_t ticket) {
   if (waiting_.size() + passed_on_.size() >= kMostScheduled) return PutResult::kFull;
-  const uint64_t now = now_ns();
+  const uint64_t now = host_now_ns();
   const Reservation turn = link_.carry(now, command.bytes);
   waiting_.push_back({command, ticket, turn.begin, turn.end + kNetworkLatencyNs});
   return pass_on(now) == PutResult::kFailed ? PutResult::kFailed : PutResult::kSent;
@@ -49,7 +44,7 @@ PutResult PacedFabric::pass_on(uint64_t now) {
 }
 
 PutResult PacedFabric::poll(std::vector<uint64_t>& completed) {
-  const uint64_t now = now_ns();
+  const uint64_t now = host_now_ns();
   if (pass_on(now) == PutResult::kFailed) return PutResult::kFailed;
   landed_.clear();
   if (inner_->poll(landed_) == PutResult::kFailed) return PutResult::kFailed;

@@ -2,10 +2,10 @@
 // bench/pacer.cc — see pacer.h.
 #include "bench/pacer.h"
 
-#include <chrono>
 #include <utility>
 
 #include "base/atomics.h"
+#include "bench/host_clock.h"
 #include "bench/link_clock.h"
 #include "mkernel/error.h"
 #include "runtime/start_thread.h"
@@ -14,11 +14,6 @@ namespace mk::bench {
 namespace {
 
 CUdeviceptr address(const uint64_t* word) { return reinterpret_cast<CUdeviceptr>(word); }
-
-uint64_t now_ns() {
-  const auto since = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(since).count());
-}
 
 }  // namespace
 
@@ -75,10 +70,10 @@ void Pacer::follow_links() {
       while (line.taken() < queues_[queue].announced.load(std::memory_order_acquire)) {
         const Transfer& next = queues_[queue].transfers[line.taken() % kMostInRun];
         if (HostAtomics::load_acquire(words_.as<uint64_t>() + next.word) < next.run) break;
-        line.take(links[queue / queues_per_link_], now_ns(), next.bytes);
+        line.take(links[queue / queues_per_link_], host_now_ns(), next.bytes);
       }
       if (told[queue] == line.taken()) continue;
-      const uint64_t over = line.over(now_ns());
+      const uint64_t over = line.over(host_now_ns());
       if (over == told[queue]) continue;
       told[queue] = over;
       HostAtomics::store_release(counts_.as<uint64_t>() + queue, over);  // pairs with pass
