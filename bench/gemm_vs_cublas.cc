@@ -2,10 +2,9 @@
 // bench/gemm_vs_cublas.cc — the GEMM inside ag_gemm (world 1×1) beside cuBLAS, in the same run.
 //
 // Both see the same random bf16 inputs.  Timed repetitions alternate, over input sets that together
-// exceed the L2; each is one launch between two events.  The medians are compared.  Before timing, both
+// exceed the L2; each is one launch between two events.  The medians are compared.  cuBLAS runs the fastest
+// of the algorithms it offers for the shape (cublas_gemm.h).  Before timing, both
 // results are compared element by element in units of the bf16 rounding step.
-#include <cublas_v2.h>
-#include <cuda_bf16.h>
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -19,6 +18,7 @@
 
 #include "base/cuda_api.h"
 #include "base/half.h"
+#include "bench/cublas_gemm.h"
 #include "build_info.h"
 #include "mkernel/mkernel.h"
 #include "runtime/device.h"
@@ -43,11 +43,6 @@ struct Inputs {
   Buffer a, b, c;
 };
 
-void check_cublas(cublasStatus_t status) {
-  if (status != CUBLAS_STATUS_SUCCESS)
-    throw mk::Error(mk::ErrorCode::kDevice, fmt::format("cuBLAS status {}", static_cast<int>(status)));
-}
-
 void fill(Buffer& buffer, mk::runtime::Device& device, uint64_t seed) {
   std::vector<Bf16> values(buffer.bytes() / sizeof(Bf16));
   uint64_t state = seed * 0x9e3779b97f4a7c15u + 1;
@@ -61,7 +56,10 @@ void fill(Buffer& buffer, mk::runtime::Device& device, uint64_t seed) {
 class Contest {
  public:
   Contest(mk::World& world, const Shape& shape, const Setting& setting, int sets)
-      : world_(world), shape_(shape), setting_(setting) {
+      : world_(world),
+        shape_(shape),
+        setting_(setting),
+        cublas_(world.state().device(), mk::DType::kBf16, 1, setting.order) {
     mk::runtime::Device& device = world.state().device();
     for (int i = 0; i < sets; ++i) {
       Inputs& in =
@@ -70,13 +68,8 @@ class Contest {
       fill(in.a, device, 2 * i);
       fill(in.b, device, 2 * i + 1);
     }
-    check_cublas(cublasCreate(&handle_));
-    check_cublas(cublasSetStream(handle_, static_cast<cudaStream_t>(world.rank_stream(0))));
-    // The library's default workspace is small; 64 MiB lets every heuristic compete.
-    workspace_ = Buffer(device, 64 << 20);
-    check_cublas(cublasSetWorkspace(handle_, workspace_.as<void>(), workspace_.bytes()));
+    cublas_.prepare(cublas_shape(), operands(0), stream());
   }
-  ~Contest() { cublasDestroy(handle_); }
 
   void ours(int set) {
     const Inputs& in = inputs_[set % inputs_.size()];
@@ -89,17 +82,7 @@ class Contest {
     mk::ag_gemm(world_, {&args, 1}, {.split = {}, .tile = setting_.tile});
   }
 
-  void theirs(int set) {
-    const Inputs& in = inputs_[set % inputs_.size()];
-    const float one = 1;
-    const float zero = 0;
-    const int m = static_cast<int>(shape_.m), n = static_cast<int>(shape_.n), k = static_cast<int>(shape_.k);
-    // Row-major C = A·B is column-major Cᵀ = Bᵀ·Aᵀ.
-    const bool is_kn = setting_.order == mk::BOrder::kKN;
-    check_cublas(cublasGemmEx(handle_, is_kn ? CUBLAS_OP_N : CUBLAS_OP_T, CUBLAS_OP_N, n, m, k, &one, in.b.as<void>(),
-                              CUDA_R_16BF, is_kn ? n : k, in.a.as<void>(), CUDA_R_16BF, k, &zero, in.c.as<void>(),
-                              CUDA_R_16BF, n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
-  }
+  void theirs(int set) { cublas_.run(cublas_shape(), operands(set), 0, stream()); }
 
   // Elements that differ by more than one rounding step of the larger.
   int64_t count_different() {
@@ -143,12 +126,18 @@ class Contest {
   }
 
  private:
+  mk::bench::GemmShape cublas_shape() const { return {shape_.m, shape_.n, shape_.k}; }
+  mk::bench::GemmOperands operands(int set) const {
+    const Inputs& in = inputs_[set % inputs_.size()];
+    return {in.a.as<void>(), in.b.as<void>(), in.c.as<void>()};
+  }
+  cudaStream_t stream() const { return static_cast<cudaStream_t>(world_.rank_stream(0)); }
+
   mk::World& world_;
   Shape shape_;
   Setting setting_;
   std::vector<Inputs> inputs_;
-  Buffer workspace_;
-  cublasHandle_t handle_ = nullptr;
+  mk::bench::CublasGemm cublas_;
 };
 
 double median(std::vector<double> values) {

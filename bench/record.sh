@@ -3,7 +3,7 @@
 # bench/record.sh — runs on a Hopper GPU what docs/performance.md and the README's status table claim.
 #
 # usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER
-# Writes worlds.jsonl, gemm.jsonl, checks.jsonl and log.txt; exits non-zero if anything was wrong.
+# Writes worlds.jsonl, gemm.jsonl, scale.jsonl, checks.jsonl and log.txt; exits non-zero if anything was wrong.
 set -uo pipefail
 build=$1 out=$2
 mkdir -p "$out"
@@ -45,12 +45,16 @@ run --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000
 
 # Graphs, streams, a rank that never starts, refused input: the tests that need a GPU.
 check gpu_test "$build/tests/gpu_test" --gtest_brief=1
+check gpu_bench_test "$build/tests/gpu_bench_test" --gtest_brief=1
 
 small=(--nodes 2 --ranks 2 --m 520 --n 264 --k 136 --launches 2 --timeout-ms 120000)
 check memcheck compute-sanitizer --error-exitcode 9 --tool memcheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
 check racecheck compute-sanitizer --error-exitcode 9 --tool racecheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
 
 step "$build/bench/gemm_vs_cublas" 8192 8192 8192 4096 4096 4096 8192 1024 8192 8192 8192 1024 --json "$out/gemm.jsonl"
+
+step "$build/mkernel" bench all --nodes 2 --ranks 2 --json "$out/scale.jsonl"
+step "$build/mkernel" bench all --nodes 2 --ranks 2 --fixed-cost --json "$out/scale.jsonl"
 
 ((failed == 0)) && echo "all right" || echo "something failed: see $out/log.txt"
 exit "$failed"

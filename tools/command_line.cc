@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "bench_flags.h"
 #include "build_info.h"
 #include "flags.h"
 #include "mkernel/options.h"
@@ -75,6 +76,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       app.add_subcommand("info", "Print version, build options, devices, and what is missing and why");
   const CLI::App* fuzz = add_fuzz_command(app, line.fuzz);
   const CLI::App* sim = add_sim_command(app, line.sim);
+  const CLI::App* bench = add_bench_command(app, line.bench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -87,17 +89,18 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     throw UsageError(one_line(error.what()) + " (see mkernel --help)");
   }
   const std::pair<const CLI::App*, Action> commands[] = {
-      {run, Action::kRun}, {info, Action::kInfo}, {fuzz, Action::kFuzz}, {sim, Action::kSim}};
+      {run, Action::kRun}, {info, Action::kInfo}, {fuzz, Action::kFuzz}, {sim, Action::kSim}, {bench, Action::kBench}};
   int named = 0;
   for (const auto& [command, action] : commands) {
     if (!command->parsed()) continue;
     ++named;
     line.action = action;
   }
-  check_usage(named == 1, "one command is required: run, info, fuzz or sim (see mkernel --help)");
+  check_usage(named == 1, "one command is required: run, info, fuzz, sim or bench (see mkernel --help)");
   if (line.action == Action::kRun) check_run(line.run);
   if (line.action == Action::kFuzz) check_fuzz(line.fuzz);
   if (line.action == Action::kSim) check_sim(line.sim);
+  if (line.action == Action::kBench) check_bench(line.bench);
   return line;
 }
 

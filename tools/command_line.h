@@ -4,19 +4,21 @@
 
 #include <string>
 
+#include "bench_request.h"
 #include "request.h"
 #include "sim_requests.h"
 
 namespace mk::tools {
 
-enum class Action { kRun, kInfo, kFuzz, kSim, kPrint };
+enum class Action { kRun, kInfo, kFuzz, kSim, kBench, kPrint };
 
 struct CommandLine {
   Action action = Action::kPrint;
-  RunRequest run;    // kRun
-  FuzzRequest fuzz;  // kFuzz
-  SimRequest sim;    // kSim
-  std::string text;  // kPrint: what --help and --version say
+  RunRequest run;      // kRun
+  FuzzRequest fuzz;    // kFuzz
+  SimRequest sim;      // kSim
+  BenchRequest bench;  // kBench
+  std::string text;    // kPrint: what --help and --version say
 };
 
 // Throws UsageError.

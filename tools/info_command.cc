@@ -4,6 +4,7 @@
 
 #include <thread>
 
+#include "bench_commands.h"
 #include "build_info.h"
 #include "commands.h"
 #include "operators.h"
@@ -25,6 +26,7 @@ void info_command() {
   fmt::print("auto       {}\n", missing.empty() ? "cuda" : "cpu");
   fmt::print("missing    {}\n", missing.empty() ? "nothing" : "--device cuda: " + missing);
   if (!why_no_sim().empty()) fmt::print("missing    fuzz, sim: {}\n", why_no_sim());
+  if (!why_no_bench().empty()) fmt::print("missing    bench: {}\n", why_no_bench());
   for (const Operator& one : operators()) fmt::print("operator   {}: {}\n", one.name, one.summary);
 }
 

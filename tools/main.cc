@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <new>
 
+#include "bench_commands.h"
 #include "command_line.h"
 #include "commands.h"
 #include "mkernel/error.h"
@@ -36,6 +37,7 @@ int execute(const CommandLine& line) {
     case Action::kInfo: info_command(); break;
     case Action::kFuzz: return fuzz_command(line.fuzz);
     case Action::kSim: return sim_command(line.sim);
+    case Action::kBench: return bench_command(line.bench);
     case Action::kPrint: fmt::print("{}", line.text); break;
   }
   return kExitCorrect;

@@ -9,22 +9,32 @@
 namespace mk {
 namespace {
 
+// Leaves `function` null if the driver does not have it.
 template <class Function>
-void look_up(const char* name, unsigned version, Function& function) {
+void look_up_newer(const char* name, unsigned version, Function& function) {
   void* found = nullptr;
   cudaDriverEntryPointQueryResult status{};
   const cudaError_t result = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault, &status);
-  if (result != cudaSuccess || status != cudaDriverEntryPointSuccess || found == nullptr) {
+  if (result != cudaSuccess || status != cudaDriverEntryPointSuccess) {
     cudaGetLastError();
-    throw Error(ErrorCode::kUnavailable, fmt::format("the CUDA driver has no {}; it must be 12.0 or newer", name));
+    found = nullptr;
   }
   function = reinterpret_cast<Function>(found);
+}
+
+template <class Function>
+void look_up(const char* name, unsigned version, Function& function) {
+  look_up_newer(name, version, function);
+  if (function == nullptr)
+    throw Error(ErrorCode::kUnavailable, fmt::format("the CUDA driver has no {}; it must be 12.0 or newer", name));
 }
 
 CudaDriver load() {
   CudaDriver driver;
   look_up("cuTensorMapEncodeTiled", 12000, driver.encode_tiled);
   look_up("cuStreamWriteValue64", 12000, driver.write_value);
+  look_up("cuStreamWaitValue64", 12000, driver.wait_value);
+  look_up_newer("cuMemcpyBatchAsync", 12080, driver.copy_batch);
   return driver;
 }
 

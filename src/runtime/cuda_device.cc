@@ -85,8 +85,10 @@ CudaDevice::CudaDevice(int num_ranks, int workers_per_rank) : workers_(workers_p
       check_cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "create a stream");
       check_cuda(cudaEventCreateWithFlags(&rank.joined, cudaEventDisableTiming), "create an event");
     }
-    for (cudaStream_t& lane : lanes_) {
-      check_cuda(cudaStreamCreateWithFlags(&lane, cudaStreamNonBlocking), "create a stream");
+    for (auto& lane : lanes_) {
+      for (cudaStream_t& stream : lane) {
+        check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create a stream");
+      }
     }
   } catch (...) {
     release();
@@ -102,8 +104,10 @@ void CudaDevice::release() noexcept {
     if (rank.joined != nullptr) cudaEventDestroy(rank.joined);
     if (rank.stream != nullptr) cudaStreamDestroy(rank.stream);
   }
-  for (const cudaStream_t lane : lanes_) {
-    if (lane != nullptr) cudaStreamDestroy(lane);
+  for (const auto& lane : lanes_) {
+    for (const cudaStream_t stream : lane) {
+      if (stream != nullptr) cudaStreamDestroy(stream);
+    }
   }
   if (forked_ != nullptr) cudaEventDestroy(forked_);
 }
@@ -144,7 +148,8 @@ void CudaDevice::download(void* to, const void* from, size_t bytes) {
 }
 
 std::unique_ptr<Fabric> CudaDevice::make_loopback(const WindowRegistry& windows, int rank) {
-  return std::make_unique<CudaLoopbackFabric>(windows, rank, lanes_[rank % kLanes]);
+  const auto* const lane = lanes_[rank % kLanes];
+  return std::make_unique<CudaLoopbackFabric>(windows, rank, CudaLoopbackFabric::Lane{lane[0], lane[1]});
 }
 
 void CudaDevice::fork(Stream stream) {

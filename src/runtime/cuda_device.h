@@ -40,7 +40,7 @@ class CudaDevice : public Device {
     std::vector<cudaEvent_t> marks;
   };
 
-  static constexpr int kLanes = 4;  // streams the ranks' fabrics share
+  static constexpr int kLanes = 2;  // of two streams each, out and in; the ranks' fabrics share them
 
   void mark(int rank);
   void release() noexcept;
@@ -48,7 +48,7 @@ class CudaDevice : public Device {
   int workers_;
   cudaEvent_t forked_ = nullptr;
   std::vector<Rank> ranks_;
-  cudaStream_t lanes_[kLanes] = {};
+  cudaStream_t lanes_[kLanes][2] = {};
 };
 
 }  // namespace mk::runtime

@@ -3,6 +3,7 @@
 #include "transport/loopback_cuda.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/cuda_api.h"
 #include "mkernel/error.h"
@@ -12,6 +13,9 @@ namespace mk {
 namespace {
 
 constexpr size_t kMostInFlight = 128;
+constexpr size_t kMostTogether = 8;
+constexpr size_t kSlots = 4;
+constexpr uint64_t kSlotBytes = 512 << 10;
 
 // Once for the proxy's thread: use the World's device, and do not break a capture a user's thread has open.
 void join_device(int device) {
@@ -25,28 +29,59 @@ void join_device(int device) {
 
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
-constexpr uint64_t kBounceBytes = 1 << 20;
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "create an event");
+  return event;
+}
 
 }  // namespace
 
-CudaLoopbackFabric::CudaLoopbackFabric(const WindowRegistry& windows, int rank, cudaStream_t lane)
-    : windows_(windows), rank_(rank), lane_(lane) {
-  check_cuda(cudaGetDevice(&device_), "name the current device");
-  check_cuda(cudaHostAlloc(&bounce_, kBounceBytes, cudaHostAllocPortable), "allocate a bounce buffer");
+CudaLoopbackFabric::CudaLoopbackFabric(const WindowRegistry& windows, int rank, const Lane& lane)
+    : windows_(windows), rank_(rank), lane_(lane), slots_(kSlots) {
+  try {
+    check_cuda(cudaGetDevice(&device_), "name the current device");
+    check_cuda(cudaHostAlloc(&bounce_, kSlots * kSlotBytes, cudaHostAllocPortable), "allocate bounce buffers");
+    for (size_t i = 0; i < kSlots; ++i) {
+      slots_[i].memory = static_cast<std::byte*>(bounce_) + i * kSlotBytes;
+      slots_[i].filled = make_event();
+      slots_[i].emptied = make_event();
+    }
+  } catch (...) {
+    release();
+    throw;
+  }
 }
 
 CudaLoopbackFabric::~CudaLoopbackFabric() {
-  cudaStreamSynchronize(lane_);
-  for (const InFlight& put : in_flight_) cudaEventDestroy(put.landed);
+  cudaStreamSynchronize(lane_.out);
+  cudaStreamSynchronize(lane_.in);
+  release();
+}
+
+void CudaLoopbackFabric::release() noexcept {
+  for (const InFlight& batch : in_flight_) cudaEventDestroy(batch.landed);
   for (const cudaEvent_t event : idle_events_) cudaEventDestroy(event);
+  for (const Slot& slot : slots_) {
+    if (slot.filled != nullptr) cudaEventDestroy(slot.filled);
+    if (slot.emptied != nullptr) cudaEventDestroy(slot.emptied);
+  }
   cudaFreeHost(bounce_);
 }
 
 PutResult CudaLoopbackFabric::put(const Command& command, uint64_t ticket) {
+  return accept(command, ticket, Telling::kAfterBytes);
+}
+
+PutResult CudaLoopbackFabric::put_bytes(const Command& command, uint64_t ticket) {
+  return accept(command, ticket, Telling::kLater);
+}
+
+PutResult CudaLoopbackFabric::tell(const Command& command, cudaStream_t stream) {
   if (!failure_.empty()) return PutResult::kFailed;
-  if (in_flight_.size() >= kMostInFlight) return PutResult::kFull;
   try {
-    issue(command, ticket);
+    join_device(device_);
+    write_signal(checked(command), stream);
   } catch (const Error& error) {
     failure_ = error.what();
     return PutResult::kFailed;
@@ -54,48 +89,125 @@ PutResult CudaLoopbackFabric::put(const Command& command, uint64_t ticket) {
   return PutResult::kSent;
 }
 
-void CudaLoopbackFabric::issue(const Command& command, uint64_t ticket) {
-  join_device(device_);
+// Puts wait until none follows, until they are many, or until the next would not fit beside them.
+PutResult CudaLoopbackFabric::accept(const Command& command, uint64_t ticket, Telling telling) {
+  if (!failure_.empty()) return PutResult::kFailed;
+  if (num_in_flight_ >= kMostInFlight) return PutResult::kFull;
+  try {
+    join_device(device_);
+    const ResolvedPut put = checked(command);
+    if (waiting_bytes_ + put.bytes > kSlotBytes) launch_waiting();
+    waiting_.push_back({put, ticket, telling});
+    waiting_bytes_ += put.bytes;
+    ++num_in_flight_;
+    grows_ = true;
+    if (waiting_.size() >= kMostTogether || waiting_bytes_ >= kSlotBytes) launch_waiting();
+  } catch (const Error& error) {
+    failure_ = error.what();
+    return PutResult::kFailed;
+  }
+  return PutResult::kSent;
+}
+
+ResolvedPut CudaLoopbackFabric::checked(const Command& command) const {
   const ResolvedPut put = resolve(command, rank_, windows_);
   if (!put.valid()) throw Error(ErrorCode::kFabric, describe_bad_put(command, rank_));
-  copy_beside_kernels(put);
-  const uint64_t total = totals_[put.signal] += put.amount;
-  // The write follows the copy with a memory barrier; pairs with the peer's wait.
-  check_cuda(cuda_driver().write_value(lane_, address(put.signal), total, CU_STREAM_WRITE_VALUE_DEFAULT),
-             "write a signal");
-  cudaEvent_t landed = nullptr;
-  if (idle_events_.empty()) {
-    check_cuda(cudaEventCreateWithFlags(&landed, cudaEventDisableTiming), "create an event");
+  return put;
+}
+
+void CudaLoopbackFabric::launch_waiting() {
+  if (waiting_.empty()) return;
+  if (direct_) {
+    std::vector<CopyPiece> pieces;
+    for (const Waiting& one : waiting_) pieces.push_back({one.put.to, one.put.from, one.put.bytes});
+    copy_on_device(CopyPath::kEngine, pieces, lane_.in);
   } else {
-    landed = idle_events_.back();
-    idle_events_.pop_back();
+    bounce();
   }
-  in_flight_.push_back({landed, ticket});
-  check_cuda(cudaEventRecord(landed, lane_), "record a put");
+  std::vector<uint64_t> tickets;
+  for (const Waiting& one : waiting_) {
+    if (one.telling == Telling::kAfterBytes) write_signal(one.put, lane_.in);
+    tickets.push_back(one.ticket);
+  }
+  waiting_.clear();
+  waiting_bytes_ = 0;
+  in_flight_.push_back({idle_event(), std::move(tickets)});
+  check_cuda(cudaEventRecord(in_flight_.back().landed, lane_.in), "record puts");
 }
 
 // Between device and pinned host memory only the copy engines work.  A copy from device to device may be a
 // kernel, and where every SM holds a kernel that waits for it, it never starts (seen with 2×1 ranks).
-void CudaLoopbackFabric::copy_beside_kernels(const ResolvedPut& put) {
-  for (uint64_t at = 0; at < put.bytes; at += kBounceBytes) {
-    const uint64_t bytes = std::min(kBounceBytes, put.bytes - at);
-    check_cuda(cudaMemcpyAsync(bounce_, put.from + at, bytes, cudaMemcpyDeviceToHost, lane_), "read for a put");
-    check_cuda(cudaMemcpyAsync(put.to + at, bounce_, bytes, cudaMemcpyHostToDevice, lane_), "write for a put");
+void CudaLoopbackFabric::bounce() {
+  std::vector<CopyPiece> pieces;
+  uint64_t filled = 0;
+  const auto pass_on = [&] {
+    if (pieces.empty()) return;
+    pass_slot(slots_[next_slot_], pieces);
+    next_slot_ = (next_slot_ + 1) % kSlots;
+    pieces.clear();
+    filled = 0;
+  };
+  for (const Waiting& one : waiting_) {
+    for (uint64_t at = 0; at < one.put.bytes;) {
+      const uint64_t bytes = std::min(kSlotBytes - filled, one.put.bytes - at);
+      pieces.push_back({one.put.to + at, one.put.from + at, bytes});
+      at += bytes;
+      filled += bytes;
+      if (filled == kSlotBytes) pass_on();
+    }
   }
+  pass_on();
+}
+
+// Out into the slot once it was emptied, in from it once it is filled.
+void CudaLoopbackFabric::pass_slot(Slot& slot, const std::vector<CopyPiece>& pieces) {
+  check_cuda(cudaStreamWaitEvent(lane_.out, slot.emptied, 0), "wait for an empty slot");
+  std::byte* memory = slot.memory;
+  for (const CopyPiece& piece : pieces) {
+    check_cuda(cudaMemcpyAsync(memory, piece.from, piece.bytes, cudaMemcpyDeviceToHost, lane_.out), "read for a put");
+    memory += piece.bytes;
+  }
+  check_cuda(cudaEventRecord(slot.filled, lane_.out), "record a filled slot");
+  check_cuda(cudaStreamWaitEvent(lane_.in, slot.filled, 0), "wait for a filled slot");
+  memory = slot.memory;
+  for (const CopyPiece& piece : pieces) {
+    check_cuda(cudaMemcpyAsync(piece.to, memory, piece.bytes, cudaMemcpyHostToDevice, lane_.in), "write for a put");
+    memory += piece.bytes;
+  }
+  check_cuda(cudaEventRecord(slot.emptied, lane_.in), "record an emptied slot");
+}
+
+void CudaLoopbackFabric::write_signal(const ResolvedPut& put, cudaStream_t stream) {
+  const uint64_t total = totals_[put.signal] += put.amount;
+  // The write follows the copies before it with a memory barrier; pairs with the peer's wait.
+  check_cuda(cuda_driver().write_value(stream, address(put.signal), total, CU_STREAM_WRITE_VALUE_DEFAULT),
+             "write a signal");
+}
+
+cudaEvent_t CudaLoopbackFabric::idle_event() {
+  if (idle_events_.empty()) return make_event();
+  const cudaEvent_t event = idle_events_.back();
+  idle_events_.pop_back();
+  return event;
 }
 
 PutResult CudaLoopbackFabric::poll(std::vector<uint64_t>& completed) {
   if (!failure_.empty()) return PutResult::kFailed;
-  while (!in_flight_.empty()) {
-    const cudaError_t state = cudaEventQuery(in_flight_.front().landed);
-    if (state == cudaErrorNotReady) break;
-    if (state != cudaSuccess) {
-      failure_ = cudaGetErrorString(state);
-      return PutResult::kFailed;
+  try {
+    if (!std::exchange(grows_, false)) launch_waiting();
+    while (!in_flight_.empty()) {
+      InFlight& batch = in_flight_.front();
+      const cudaError_t state = cudaEventQuery(batch.landed);
+      if (state == cudaErrorNotReady) break;
+      check_cuda(state, "finish puts");
+      completed.insert(completed.end(), batch.tickets.begin(), batch.tickets.end());
+      num_in_flight_ -= batch.tickets.size();
+      idle_events_.push_back(batch.landed);
+      in_flight_.pop_front();
     }
-    completed.push_back(in_flight_.front().ticket);
-    idle_events_.push_back(in_flight_.front().landed);
-    in_flight_.pop_front();
+  } catch (const Error& error) {
+    failure_ = error.what();
+    return PutResult::kFailed;
   }
   return PutResult::kSent;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // transport/loopback_cuda.h — a fabric inside one GPU: the copy engines play the NIC.
 //
-// A put goes out to pinned memory and back in, on a lane, a stream that several ranks' fabrics share,
-// followed by a write of the signal's new total.  The total is kept here: only one rank's puts pay a signal
-// (core/signal.h).
+// A put goes out to pinned memory on one stream of a lane and back in on the other, slot by slot, so that
+// both directions of PCIe are busy; then the signal's new total is written.  Small puts that wait together
+// travel together.  Lanes are shared by several ranks' fabrics.  The total is kept here: only one rank's
+// puts pay a signal (core/signal.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,6 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/cuda_copy.h"
 #include "transport/fabric.h"
 #include "transport/resolved_put.h"
 #include "transport/window_registry.h"
@@ -21,29 +23,68 @@ namespace mk {
 
 class CudaLoopbackFabric : public Fabric {
  public:
-  CudaLoopbackFabric(const WindowRegistry& windows, int rank, cudaStream_t lane);
+  struct Lane {
+    cudaStream_t out = nullptr;
+    cudaStream_t in = nullptr;
+  };
+
+  CudaLoopbackFabric(const WindowRegistry& windows, int rank, const Lane& lane);
   ~CudaLoopbackFabric() override;
 
   PutResult put(const Command& command, uint64_t ticket) override;
   PutResult poll(std::vector<uint64_t>& completed) override;
   std::string failure() const override { return failure_; }
 
+  // The halves of a put, for a fabric that delivers later than bytes land: put_bytes tells nobody, and its
+  // ticket comes back when the bytes are there; tell pays the signal, on a stream that nothing blocks.
+  PutResult put_bytes(const Command& command, uint64_t ticket);
+  PutResult tell(const Command& command, cudaStream_t stream);
+
+  // From device to device by the copy engines, if the driver takes the hint.  Where it does not, a put needs
+  // an SM: only for who knows that one is free, or that the driver does.
+  void copy_directly() { direct_ = true; }
+
  private:
+  enum class Telling { kAfterBytes, kLater };
+
+  struct Slot {
+    std::byte* memory = nullptr;
+    cudaEvent_t filled = nullptr;
+    cudaEvent_t emptied = nullptr;
+  };
+  struct Waiting {
+    ResolvedPut put;
+    uint64_t ticket;
+    Telling telling;
+  };
   struct InFlight {
     cudaEvent_t landed;
-    uint64_t ticket;
+    std::vector<uint64_t> tickets;
   };
 
-  void issue(const Command& command, uint64_t ticket);
-  void copy_beside_kernels(const ResolvedPut& put);
+  PutResult accept(const Command& command, uint64_t ticket, Telling telling);
+  ResolvedPut checked(const Command& command) const;
+  void launch_waiting();
+  void bounce();
+  void pass_slot(Slot& slot, const std::vector<CopyPiece>& pieces);
+  void write_signal(const ResolvedPut& put, cudaStream_t stream);
+  cudaEvent_t idle_event();
+  void release() noexcept;
 
   const WindowRegistry& windows_;
   int rank_;
   int device_ = 0;
-  cudaStream_t lane_;
+  Lane lane_;
+  bool direct_ = false;
   void* bounce_ = nullptr;
+  std::vector<Slot> slots_;
+  size_t next_slot_ = 0;
   std::unordered_map<uint64_t*, uint64_t> totals_;
+  std::vector<Waiting> waiting_;
+  uint64_t waiting_bytes_ = 0;
+  bool grows_ = false;  // a put came since the last poll: more may follow
   std::deque<InFlight> in_flight_;
+  size_t num_in_flight_ = 0;  // puts
   std::vector<cudaEvent_t> idle_events_;
   std::string failure_;
 };

@@ -47,6 +47,26 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--timeout-ms", "0"], "--timeout-ms"),
     (["run", "ag_gemm", "--timeout-ms", "-1"], "--timeout-ms"),
     (["run", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
+    (["bench", "no_such_operator"], "operator"),
+    (["bench", "--device", "cpu"], "--device"),
+    (["bench", "--device", "tpu"], "--device"),
+    (["bench", "--pace", "fast"], "--pace"),
+    (["bench", "--pace", "nvlink=0,network=50"], "--pace"),
+    (["bench", "--nodes", "0"], "--nodes"),
+    (["bench", "--nodes", "4", "--ranks", "4"], "--nodes x --ranks"),
+    (["bench", "--ranks", "99999999999"], "--ranks"),
+    (["bench", "--m", "8192"], "--m"),
+    (["bench", "--m", "8193", "--n", "8", "--k", "8"], "--m"),
+    (["bench", "--m", "8192", "--n", "12", "--k", "8"], "--n"),
+    (["bench", "--m", "8192", "--n", "8", "--k", "0"], "--k"),
+    (["bench", "--fixed-cost", "--m", "8192", "--n", "8", "--k", "8"], "--fixed-cost"),
+    (["bench", "--dtype", "fp32"], "--dtype"),
+    (["bench", "--repetitions", "0"], "--repetitions"),
+    (["bench", "--split", "1,2,3"], "--split"),
+    (["bench", "--split", "1,2,3,4,5"], "--split"),
+    (["bench", "--split", "a,b,c,d"], "--split"),
+    (["bench", "--puts", "pigeon"], "--puts"),
+    (["bench", "--no-such-flag"], "--no-such-flag"),
 ]
 
 
@@ -152,10 +172,23 @@ class Cli(unittest.TestCase):
             self.skipTest("a GPU is here")
         self.assert_one_line(mkernel("run", "--device", "cuda"), 2, "--device")
 
+    def test_bench_says_in_one_line_what_is_missing(self):
+        missing = [line for line in mkernel("info").stdout.splitlines() if line.startswith("missing")]
+        if missing[0].split()[1:] == ["nothing"]:
+            self.skipTest("a GPU is here")
+        without_cublas = any("bench:" in line for line in missing)
+        self.assert_one_line(mkernel("bench", "ag_gemm"), 2, "CUDA" if without_cublas else "--device is cuda")
+
     def test_help_is_no_error(self):
         result = mkernel("--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("--timeout-ms", result.stdout)
+
+    def test_bench_explains_its_flags(self):
+        result = mkernel("bench", "--help")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for flag in ("--pace", "--repetitions", "--split", "--fixed-cost", "--puts", "--json"):
+            self.assertIn(flag, result.stdout)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,17 @@
 #include "core/machine.h"
 #include "core/rank_view.h"
 #include "target/sm90/bulk_copier.cuh"
+#include "target/sm90/pace.cuh"
 #include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
 
-template <Crew C>
+template <Crew C, class Pace = NoPace>
 class Sm90Machine {
  public:
   // `pieces` is null for a worker that never copies.
-  __device__ Sm90Machine(const RankView& view, const Post& post, BulkPieces* pieces)
-      : view_(view), post_(post), copier_(pieces) {}
+  __device__ Sm90Machine(const RankView& view, const Post& post, BulkPieces* pieces, const Pace& pace = Pace())
+      : view_(view), post_(post), copier_(pieces), pace_(pace) {}
 
   __device__ const WorldShape& world() const { return view_.world; }
   __device__ int rank() const { return view_.rank; }
@@ -40,6 +41,7 @@ class Sm90Machine {
   __device__ void add(const Signal& signal, uint64_t amount) {
     if (crew_.is_leader()) {
       copier_.finish();
+      pace_.wait();
       SystemAtomics::add_release(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
     }
     crew_.sync();
@@ -47,6 +49,7 @@ class Sm90Machine {
 
   __device__ void copy(const Place& to, const Place& from, uint64_t bytes) {
     if (crew_.is_leader()) {
+      if (to.rank != from.rank) pace_.charge(bytes);
       copier_.copy(view_.windows.resolve(view_.world, to), view_.windows.resolve(view_.world, from), bytes);
       if (to.rank != from.rank) nvlink_bytes_ += bytes;
     }
@@ -58,6 +61,7 @@ class Sm90Machine {
     uint64_t position = 0;
     if (crew_.is_leader()) {
       copier_.finish();
+      pace_.wait();
       position = ring.claim();
     }
     const uint64_t wanted = position < view_.ring.capacity ? 0 : position - view_.ring.capacity + 1;
@@ -138,6 +142,7 @@ class Sm90Machine {
   const Post post_;
   BulkCopier copier_;
   [[no_unique_address]] C crew_;
+  [[no_unique_address]] Pace pace_;
   mutable uint64_t epoch_ = 0;
   uint64_t nvlink_bytes_ = 0;
   uint64_t last_put_ = 0;

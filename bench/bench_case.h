@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT
+// bench/bench_case.h — one problem of one operator in one world, and the bytes its ranks must send.
+#pragma once
+
+#include <cstdint>
+
+#include "core/world_shape.h"
+#include "mkernel/types.h"
+
+namespace mk::bench {
+
+enum class OpKind { kAgGemm, kGemmRs, kGemmAr };
+
+constexpr OpKind kOpKinds[] = {OpKind::kAgGemm, OpKind::kGemmRs, OpKind::kGemmAr};
+
+constexpr const char* name_of(OpKind op) {
+  return op == OpKind::kAgGemm ? "ag_gemm" : op == OpKind::kGemmRs ? "gemm_rs" : "gemm_ar";
+}
+
+// M, N, K are those of a rank's product: M×N×K each, also where K or N is a slice of a larger matrix.
+struct BenchCase {
+  OpKind op = OpKind::kAgGemm;
+  WorldShape world;
+  int64_t m = 0;
+  int64_t n = 0;
+  int64_t k = 0;
+  DType dtype = DType::kBf16;
+
+  // Rows of A a rank brings (ag_gemm), rows of C it keeps (gemm_rs, gemm_ar).
+  constexpr int64_t shard_rows() const { return m / world.size(); }
+  constexpr int64_t shard_bytes() const { return shard_rows() * (op == OpKind::kAgGemm ? k : n) * size_of(dtype); }
+  constexpr double flops_per_rank() const {
+    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+  }
+};
+
+// Sent by one rank; the same for all of them.
+struct Traffic {
+  int64_t nvlink_bytes = 0;
+  int64_t network_bytes = 0;
+};
+
+// The fewest bytes that do it, with every shard crossing a rail once:
+//
+//   ag_gemm   a shard goes to the N-1 rail peers; what a rank brought and what its rails brought it, N
+//             shards, go to R-1 peers of the node
+//   gemm_rs   the same way back: a rank gives R-1 peers what they sum, N shards each, and the node's sum of
+//             a shard to each of N-1 rail peers
+//   gemm_ar   the scatter, then the gather
+constexpr Traffic traffic_of(const BenchCase& c) {
+  const int64_t rounds = c.op == OpKind::kGemmAr ? 2 : 1;
+  return {rounds * c.world.nodes * (c.world.ranks - 1) * c.shard_bytes(),
+          rounds * (c.world.nodes - 1) * c.shard_bytes()};
+}
+
+}  // namespace mk::bench

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// bench/fused.h — the fused operators a benchmark can run: a row of one table each.
+#pragma once
+
+#include <span>
+
+#include "base/pace.h"
+#include "bench/operands.h"
+#include "mkernel/options.h"
+#include "runtime/world_state.h"
+#include "tools/judge.h"
+
+namespace mk::bench {
+
+struct FusedRun {
+  runtime::WorldState& world;
+  const BenchCase& shape;
+  const Split& split;
+  std::span<const RankTensors> tensors;  // by rank
+  std::span<const LinkPace> links;       // by rank
+};
+
+struct FusedOperator {
+  OpKind op;
+
+  // Queue one launch on every rank's own stream.  Null: there is no such kernel yet.
+  void (*launch)(const FusedRun& run);
+  void (*launch_paced)(const FusedRun& run);  // with NVLink paced by run.links
+
+  // Judges the outputs of a set.
+  tools::CheckResult (*check)(const BenchCase& shape, Operands& operands, runtime::Device& device, int set);
+};
+
+const FusedOperator& fused_operator(OpKind op);
+
+}  // namespace mk::bench

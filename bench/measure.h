@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// bench/measure.h — one problem: the fused operator, its baselines and its bound, in one interleaved run.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "bench/bench_case.h"
+#include "bench/pace_spec.h"
+#include "bench/statistics.h"
+#include "mkernel/options.h"
+#include "tools/judge.h"
+
+namespace mk::bench {
+
+struct MeasureOptions {
+  PaceSpec pace = kRealPace;
+  Split split;  // all zero: chosen for the shape
+  int repetitions = 20;
+  std::optional<PutPath> put_path;  // empty: kEngine where the driver takes the hint, else kPcie
+  Options world;
+};
+
+struct Measurement {
+  BenchCase shape;
+  std::string device_name;
+  Timing compute;               // all ranks' products alone
+  double communication_us = 0;  // by formula
+  Timing serial;
+  int serial_chunks = 0;
+  Timing overlapped;
+  int overlapped_chunks = 0;
+  std::optional<Timing> fused;
+  std::string why_no_fused;  // where fused is empty
+  tools::CheckResult check;  // the worst of all that was checked
+  PutPath put_path = PutPath::kPcie;
+  std::string copy_path;  // of the baselines' transfers
+  double copy_gb_s = 0;
+
+  double bound_us() const { return std::max(compute.median_us, communication_us); }
+  double best_baseline_us() const { return std::min(serial.median_us, overlapped.median_us); }
+};
+
+// On the GPU.  Throws Error.
+Measurement measure(const BenchCase& bench_case, const MeasureOptions& options);
+
+// What a launch costs when there is nothing to do, links as fast as they are.
+struct FixedCost {
+  BenchCase shape;
+  std::string device_name;
+  PutPath put_path = PutPath::kPcie;
+  Timing empty;  // a kernel of the same grid that does nothing
+  Timing serial;
+  Timing overlapped;
+  std::optional<Timing> fused;
+  tools::CheckResult check;
+};
+FixedCost measure_fixed_cost(OpKind op, const WorldShape& world, DType dtype, const MeasureOptions& options);
+
+}  // namespace mk::bench

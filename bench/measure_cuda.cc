@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+// bench/measure_cuda.cc — see measure.h.
+//
+// Every contender runs on a set of inputs other than the one before it, so that nothing left over passes for
+// a result; outputs are NaN before each run, and in the first and the last repetition what lies between
+// inputs and outputs is too, and the outputs are checked.
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "bench/baseline.h"
+#include "bench/empty.h"
+#include "bench/engine_probe.h"
+#include "bench/fused.h"
+#include "bench/measure.h"
+#include "bench/paced_fabric.h"
+#include "mkernel/error.h"
+
+namespace mk::bench {
+namespace {
+
+constexpr int kSets = 3;
+constexpr int kTrials = 5;  // to choose a chunk count
+
+// Asked for before anything of CUDA is made: the answer also sees to enough hardware queues.
+const BenchCase& where_it_can_run(const BenchCase& bench_case) {
+  const std::string missing = runtime::why_no_cuda();
+  if (!missing.empty()) throw Error(ErrorCode::kUnavailable, missing);
+  return bench_case;
+}
+
+// Engine copies that need an SM would never start where kernels that wait for them hold all.
+PutPath put_path_of(const MeasureOptions& options) {
+  static const bool engine_works = copies_need_no_sm(CopyPath::kEngine);
+  if (!options.put_path) return engine_works ? PutPath::kEngine : PutPath::kPcie;
+  if (*options.put_path == PutPath::kEngine && !engine_works)
+    throw Error(ErrorCode::kUnavailable, "--puts is engine, but this driver copies on the device with a kernel");
+  return *options.put_path;
+}
+
+// Everything one problem needs; members go in reverse order.
+struct Bench {
+  Bench(const BenchCase& bench_case, const MeasureOptions& options)
+      : shape(where_it_can_run(bench_case)),
+        options(options),
+        put_path(put_path_of(options)),
+        world(runtime::make_local_world(
+            shape.world, DeviceKind::kCuda, options.world,
+            fabric_hook(ns_per_byte(options.pace.network_gb_s, shape.world.size()), put_path, bell))),
+        rig(*world, options.pace, CopyPath::kAny),
+        operands(shape, world->device(), kSets),
+        baseline(make_baseline(rig, shape, operands)),
+        link_words(world->device(), shape.world.size() * kWordStride) {
+    for (int rank = 0; rank < shape.world.size(); ++rank) {
+      auto* const word = reinterpret_cast<uint64_t*>(link_words.as() + rank * kWordStride);
+      links.push_back({word, ns_per_byte(options.pace.nvlink_gb_s, shape.world.size())});
+    }
+  }
+
+  static constexpr size_t kWordStride = 256;  // no two ranks' words in one cache line
+
+  BenchCase shape;
+  const MeasureOptions& options;
+  PutPath put_path;
+  Bell bell;
+  std::unique_ptr<runtime::WorldState> world;
+  Rig rig;
+  Operands operands;
+  std::unique_ptr<Baseline> baseline;
+  runtime::Buffer link_words;
+  std::vector<LinkPace> links;
+};
+
+struct Contender {
+  std::function<void(int set)> queue;
+  std::function<tools::CheckResult(int set)> check;  // null: nothing to check
+  std::vector<double> times;
+};
+
+// A copy engine leaves the SMs to cuBLAS, if it can carry what the links of the model can.
+void choose_copy_path(Bench& bench, Measurement& result) {
+  const double needed = bench.options.pace.nvlink_gb_s + bench.options.pace.network_gb_s;
+  const double engine = copy_rate_gb_s(bench.rig, CopyPath::kEngine);
+  const double any = copy_rate_gb_s(bench.rig, CopyPath::kAny);
+  const bool use_engine = engine >= any || (needed > 0 && engine >= needed);
+  bench.rig.use(use_engine ? CopyPath::kEngine : CopyPath::kAny);
+  result.copy_path = name_of(bench.rig.copy_path());
+  result.copy_gb_s = use_engine ? engine : any;
+}
+
+int choose_chunks(Bench& bench, Schedule schedule) {
+  int best = 0;
+  double best_us = 0;
+  for (const int chunks : kChunkCounts) {
+    bench.rig.run([&] { bench.baseline->queue(0, schedule, chunks); });
+    std::vector<double> times;
+    for (int i = 0; i < kTrials; ++i) {
+      times.push_back(bench.rig.time_us([&] { bench.baseline->queue(i % kSets, schedule, chunks); }));
+    }
+    const double us = Timing::of(times).median_us;
+    if (best != 0 && us >= best_us) continue;
+    best = chunks;
+    best_us = us;
+  }
+  return best;
+}
+
+using Launch = void (*)(const FusedRun&);
+
+bool paces_nvlink(const Bench& bench) { return bench.options.pace.nvlink_gb_s > 0 && bench.shape.world.ranks > 1; }
+
+Launch fused_launch(const Bench& bench) {
+  const FusedOperator& fused = fused_operator(bench.shape.op);
+  return paces_nvlink(bench) ? fused.launch_paced : fused.launch;
+}
+
+std::string why_no_fused(const Bench& bench) {
+  if (fused_launch(bench) != nullptr) return {};
+  return fused_operator(bench.shape.op).launch == nullptr ? "there is no fused kernel yet"
+                                                          : "the fused kernel has no paced NVLink yet";
+}
+
+Contender fused_contender(Bench& bench) {
+  const auto queue = [&bench](int set) {
+    for (int rank = 0; rank < bench.shape.world.size(); ++rank) bench.rig.compute(rank);  // they join the run
+    fused_launch(bench)({*bench.world, bench.shape, bench.options.split, bench.operands.set(set), bench.links});
+  };
+  const auto check = [&bench](int set) {
+    bench.world->check_faults();
+    return fused_operator(bench.shape.op).check(bench.shape, bench.operands, bench.world->device(), set);
+  };
+  return {queue, check, {}};
+}
+
+Contender baseline_contender(Bench& bench, Schedule schedule, int chunks) {
+  return {[&bench, schedule, chunks](int set) { bench.baseline->queue(set, schedule, chunks); },
+          [&bench](int set) { return bench.baseline->check(set); },
+          {}};
+}
+
+Contender products(Bench& bench, Placement placement) {
+  return {[&bench, placement](int set) { bench.baseline->queue_products(set, placement); }, nullptr, {}};
+}
+
+enum class Care { kTime, kCheck };
+
+// One run of each contender.
+void play_round(Bench& bench, std::vector<Contender>& contenders, int round, Care care, tools::CheckResult& worst) {
+  for (size_t i = 0; i < contenders.size(); ++i) {
+    Contender& one = contenders[i];
+    const int set = (round + static_cast<int>(i)) % kSets;
+    bench.operands.poison(set);
+    if (care == Care::kCheck && one.check) bench.baseline->poison();
+    one.times.push_back(bench.rig.time_us([&] { one.queue(set); }));
+    bench.world->check_faults();
+    if (care == Care::kCheck && one.check) worst.add(one.check(set));
+  }
+}
+
+// The first round of all is checked and not counted.
+void play(Bench& bench, std::vector<Contender>& contenders, tools::CheckResult& worst) {
+  for (Contender& one : contenders) {
+    bench.rig.run([&] { one.queue(0); });
+    bench.world->check_faults();
+  }
+  play_round(bench, contenders, 0, Care::kCheck, worst);
+  for (Contender& one : contenders) one.times.clear();
+  const int last = bench.options.repetitions;
+  for (int round = 1; round <= last; ++round) {
+    play_round(bench, contenders, round, round == last ? Care::kCheck : Care::kTime, worst);
+  }
+}
+
+}  // namespace
+
+Measurement measure(const BenchCase& bench_case, const MeasureOptions& options) {
+  Bench bench(bench_case, options);
+  Measurement result;
+  result.shape = bench_case;
+  result.device_name = bench.world->device().name();
+  result.put_path = bench.put_path;
+  result.communication_us = communication_us(traffic_of(bench_case), options.pace, bench_case.world.size());
+  choose_copy_path(bench, result);
+  bench.baseline->prepare();
+  result.serial_chunks = choose_chunks(bench, Schedule::kSerial);
+  result.overlapped_chunks = choose_chunks(bench, Schedule::kOverlapped);
+  result.why_no_fused = why_no_fused(bench);
+
+  std::vector<Contender> contenders;
+  contenders.push_back(baseline_contender(bench, Schedule::kSerial, result.serial_chunks));
+  contenders.push_back(baseline_contender(bench, Schedule::kOverlapped, result.overlapped_chunks));
+  if (result.why_no_fused.empty()) contenders.push_back(fused_contender(bench));
+  contenders.push_back(products(bench, Placement::kBackToBack));
+  contenders.push_back(products(bench, Placement::kSideBySide));
+  play(bench, contenders, result.check);
+
+  const size_t count = contenders.size();
+  result.serial = Timing::of(contenders[0].times);
+  result.overlapped = Timing::of(contenders[1].times);
+  if (result.why_no_fused.empty()) result.fused = Timing::of(contenders[2].times);
+  const Timing back_to_back = Timing::of(contenders[count - 2].times);
+  const Timing side_by_side = Timing::of(contenders[count - 1].times);
+  result.compute = back_to_back.median_us < side_by_side.median_us ? back_to_back : side_by_side;
+  return result;
+}
+
+FixedCost measure_fixed_cost(OpKind op, const WorldShape& world, DType dtype, const MeasureOptions& options) {
+  MeasureOptions unpaced = options;
+  unpaced.pace = {};
+  constexpr int64_t kSide = 128;
+  Bench bench({op, world, world.size(), kSide, kSide, dtype}, unpaced);
+  bench.baseline->prepare();
+  std::vector<Contender> contenders;
+  contenders.push_back(baseline_contender(bench, Schedule::kSerial, 1));
+  contenders.push_back(baseline_contender(bench, Schedule::kOverlapped, 1));
+  const auto queue_empty = [&](int) {
+    for (int rank = 0; rank < world.size(); ++rank) {
+      queue_empty_kernel(bench.world->device().workers_per_rank(), bench.rig.compute(rank));
+    }
+  };
+  contenders.push_back({queue_empty, nullptr, {}});
+  const bool has_fused = why_no_fused(bench).empty();
+  if (has_fused) contenders.push_back(fused_contender(bench));
+
+  FixedCost cost;
+  cost.shape = bench.shape;
+  cost.device_name = bench.world->device().name();
+  cost.put_path = bench.put_path;
+  play(bench, contenders, cost.check);
+  cost.serial = Timing::of(contenders[0].times);
+  cost.overlapped = Timing::of(contenders[1].times);
+  cost.empty = Timing::of(contenders[2].times);
+  if (has_fused) cost.fused = Timing::of(contenders[3].times);
+  return cost;
+}
+
+}  // namespace mk::bench

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// tests/cuda/gpu_bench_test.cc — the scale model on a GPU: nothing is faster than its links, and all is right.
+#include <gtest/gtest.h>
+
+#include "bench/measure.h"
+#include "bench/shapes.h"
+#include "tests/cuda/gpu_launch.h"
+
+namespace mk::bench {
+namespace {
+
+class GpuBench : public testing::TestWithParam<std::tuple<OpKind, WorldShape>> {};
+
+TEST_P(GpuBench, BaselinesAreRightAndNoFasterThanTheLinks) {
+  MK_NEEDS_GPU();
+  const auto [op, world] = GetParam();
+  MeasureOptions options;
+  options.repetitions = 2;
+  const BenchCase shape{op, world, world.size() * 96, 264, 136, DType::kBf16};  // chunks with a tail
+  const Measurement result = measure(shape, options);
+  EXPECT_EQ(result.check.wrong, 0);
+  EXPECT_GE(result.serial.median_us, result.communication_us);
+  EXPECT_GE(result.overlapped.median_us, result.communication_us);
+}
+
+constexpr WorldShape kGpuBenchWorlds[] = {{1, 1}, {1, 3}, {2, 1}, {2, 2}, {2, 4}, {4, 2}};
+
+INSTANTIATE_TEST_SUITE_P(All, GpuBench,
+                         testing::Combine(testing::ValuesIn(kOpKinds), testing::ValuesIn(kGpuBenchWorlds)),
+                         [](const auto& info) {
+                           return std::string(name_of(std::get<0>(info.param))) + "_" +
+                                  mk::name_of(std::get<1>(info.param));
+                         });
+
+// 2x1 has no NVLink: what is paced is the network alone, for which any kernel will do.
+TEST(GpuBench, AFusedOperatorIsNoFasterThanItsNetwork) {
+  MK_NEEDS_GPU();
+  for (const PutPath path : {PutPath::kPcie, PutPath::kEngine}) {
+    MeasureOptions options;
+    options.pace = parse_pace("network=50");
+    options.repetitions = 3;
+    options.put_path = path;
+    const BenchCase shape{OpKind::kAgGemm, {2, 1}, 2048, 256, 1024, DType::kBf16};
+    try {
+      const Measurement result = measure(shape, options);
+      ASSERT_TRUE(result.fused.has_value()) << result.why_no_fused;
+      EXPECT_EQ(result.check.wrong, 0) << name_of(path);
+      EXPECT_GE(result.fused->median_us, result.communication_us) << name_of(path);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();  // a driver that does not take the hint
+    }
+  }
+}
+
+TEST(GpuBench, ALaunchWithNothingToDoIsTimedBesideAnEmptyKernel) {
+  MK_NEEDS_GPU();
+  MeasureOptions options;
+  options.repetitions = 3;
+  const FixedCost cost = measure_fixed_cost(OpKind::kAgGemm, {2, 2}, DType::kBf16, options);
+  EXPECT_EQ(cost.check.wrong, 0);
+  ASSERT_TRUE(cost.fused.has_value());
+  EXPECT_GT(cost.empty.median_us, 0);
+}
+
+}  // namespace
+}  // namespace mk::bench

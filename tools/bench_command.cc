@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// tools/bench_command.cc — `mkernel bench`: the fused operators beside their baselines, a row a shape.
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <vector>
+
+#include "bench/shapes.h"
+#include "bench_commands.h"
+#include "bench_report.h"
+#include "mkernel/error.h"
+#include "runtime/device.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+using bench::BenchCase;
+using bench::OpKind;
+
+class Rows {
+ public:
+  // A name that cannot be written to is wrong usage, before anything runs.
+  explicit Rows(const std::optional<std::string>& json) {
+    if (!json) return;
+    file_.open(*json, std::ios::app);
+    check_usage(file_.good(), "--json is '{}', which cannot be written: {}", *json, std::strerror(errno));
+  }
+
+  void print(const std::string& line) {
+    fmt::print("{}\n", line);
+    std::fflush(stdout);
+  }
+  void append(const std::string& object) {
+    if (!file_.is_open()) return;
+    file_ << object << std::endl;
+    if (!file_.good()) throw std::runtime_error("cannot write the --json file");
+  }
+
+ private:
+  std::ofstream file_;
+};
+
+std::vector<OpKind> ops_of(const BenchRequest& request) {
+  std::vector<OpKind> ops;
+  for (const OpKind op : bench::kOpKinds) {
+    if (request.op == "all" || request.op == bench::name_of(op)) ops.push_back(op);
+  }
+  return ops;
+}
+
+std::vector<BenchCase> shapes_of(OpKind op, const BenchRequest& request) {
+  const WorldShape world{request.nodes, request.ranks};
+  if (!request.m) return bench::default_shapes(op, world, request.dtype);
+  return {{op, world, *request.m, *request.n, *request.k, request.dtype}};
+}
+
+bench::MeasureOptions options_of(const BenchRequest& request) {
+  bench::MeasureOptions options;
+  options.pace = request.pace;
+  options.split = request.split;
+  options.repetitions = request.repetitions;
+  options.put_path = request.put_path;
+  options.world = Options::from_env();
+  options.world.timeout_ms = request.timeout_ms.value_or(options.world.timeout_ms);
+  return options;
+}
+
+int bench_shapes(const BenchRequest& request, const bench::MeasureOptions& options, Rows& rows) {
+  std::set<std::string> notes;
+  int64_t wrong = 0;
+  rows.print(fmt::format("device {}; pace {}, of which a rank has 1/{}; medians of {} in microseconds",
+                         runtime::describe_cuda(), bench::name_of(request.pace), request.nodes * request.ranks,
+                         request.repetitions));
+  rows.print(bench_header());
+  for (const OpKind op : ops_of(request)) {
+    for (const BenchCase& shape : shapes_of(op, request)) {
+      const bench::Measurement result = bench::measure(shape, options);
+      rows.print(bench_row(result));
+      rows.append(to_json(result, request));
+      wrong += result.check.wrong;
+      if (!result.why_no_fused.empty()) notes.insert(fmt::format("{}: {}", bench::name_of(op), result.why_no_fused));
+    }
+  }
+  for (const std::string& note : notes) rows.print(note);
+  return wrong == 0 ? kExitCorrect : kExitFailed;
+}
+
+int bench_fixed_cost(const BenchRequest& request, const bench::MeasureOptions& options, Rows& rows) {
+  const WorldShape world{request.nodes, request.ranks};
+  int64_t wrong = 0;
+  rows.print(fmt::format("device {}; M {}, N and K 128, not paced; medians of {} in microseconds",
+                         runtime::describe_cuda(), world.size(), request.repetitions));
+  rows.print(fixed_cost_header());
+  for (const OpKind op : ops_of(request)) {
+    const bench::FixedCost cost = bench::measure_fixed_cost(op, world, request.dtype, options);
+    rows.print(fixed_cost_row(cost));
+    rows.append(to_json(cost, request));
+    wrong += cost.check.wrong;
+  }
+  return wrong == 0 ? kExitCorrect : kExitFailed;
+}
+
+}  // namespace
+
+std::string why_no_bench() { return {}; }
+
+int bench_command(const BenchRequest& request) {
+  const std::string missing = runtime::why_no_cuda();
+  check_usage(missing.empty(), "--device is cuda: {}", missing);
+  Rows rows(request.json);
+  const bench::MeasureOptions options = options_of(request);
+  try {
+    return request.mode == BenchMode::kFixedCost ? bench_fixed_cost(request, options, rows)
+                                                 : bench_shapes(request, options, rows);
+  } catch (const Error& error) {
+    check_usage(error.code() != ErrorCode::kUnavailable, "bench: {}", error.what());
+    throw;
+  }
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT
+// tools/bench_report.cc — see bench_report.h.
+#include "bench_report.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "build_info.h"
+
+namespace mk::tools {
+namespace {
+
+using bench::BenchCase;
+using bench::Timing;
+using Json = nlohmann::ordered_json;
+
+constexpr auto kLine = "{:<8} {:<5} {:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>8}  {}";
+constexpr auto kFixedLine = "{:<8} {:<5} {:>10} {:>10} {:>10} {:>10}  {}";
+
+std::string us_text(double us) { return us < 100 ? fmt::format("{:.2f}", us) : fmt::format("{:.1f}", us); }
+
+std::string us_text(const std::optional<Timing>& timing) { return timing ? us_text(timing->median_us) : "-"; }
+
+std::string world_text(const BenchCase& shape) { return fmt::format("{}x{}", shape.world.nodes, shape.world.ranks); }
+
+std::string verdict(const CheckResult& check) {
+  return check.wrong == 0 ? "correct" : fmt::format("WRONG: {} elements", check.wrong);
+}
+
+std::string ratio_text(double above, const std::optional<Timing>& below) {
+  return below ? fmt::format("{:.3f}", above / below->median_us) : "-";
+}
+
+Json shape_json(const BenchCase& shape, const std::string& device_name) {
+  return {{"op", bench::name_of(shape.op)},
+          {"device_name", device_name},
+          {"nodes", shape.world.nodes},
+          {"ranks", shape.world.ranks},
+          {"m", shape.m},
+          {"n", shape.n},
+          {"k", shape.k},
+          {"dtype", name_of(shape.dtype)}};
+}
+
+void add_timing(Json& json, const std::string& name, const std::optional<Timing>& timing) {
+  json[name + "_us"] = timing ? Json(timing->median_us) : Json();
+  json[name + "_p99_us"] = timing ? Json(timing->p99_us) : Json();
+}
+
+void add_end(Json& json, const CheckResult& check, bench::PutPath put_path, const BenchRequest& request) {
+  const Split& split = request.split;
+  json["repetitions"] = request.repetitions;
+  json["split"] = split.total() == 0 ? Json("auto") : Json{split.compute, split.intra, split.send, split.forward};
+  json["puts"] = bench::name_of(put_path);
+  json["error"] = check.error;
+  json["bound"] = check.bound;
+  json["wrong"] = check.wrong;
+  json["correct"] = check.wrong == 0;
+  json["commit"] = MKERNEL_COMMIT;
+}
+
+}  // namespace
+
+std::string bench_header() {
+  return fmt::format(kLine, "operator", "world", "shape (MxNxK)", "compute", "comm", "bound", "serial", "baseline",
+                     "fused", "overlap", "vs serial", "vs best", "verdict");
+}
+
+std::string bench_row(const bench::Measurement& result) {
+  const BenchCase& shape = result.shape;
+  return fmt::format(kLine, bench::name_of(shape.op), world_text(shape),
+                     fmt::format("{}x{}x{} {}", shape.m, shape.n, shape.k, name_of(shape.dtype)),
+                     us_text(result.compute.median_us), us_text(result.communication_us), us_text(result.bound_us()),
+                     us_text(result.serial.median_us), us_text(result.overlapped.median_us), us_text(result.fused),
+                     ratio_text(result.bound_us(), result.fused), ratio_text(result.serial.median_us, result.fused),
+                     ratio_text(result.best_baseline_us(), result.fused), verdict(result.check));
+}
+
+std::string to_json(const bench::Measurement& result, const BenchRequest& request) {
+  const bench::Traffic traffic = bench::traffic_of(result.shape);
+  Json json = shape_json(result.shape, result.device_name);
+  json["pace"] = bench::name_of(request.pace);
+  json["nvlink_bytes"] = traffic.nvlink_bytes;
+  json["network_bytes"] = traffic.network_bytes;
+  add_timing(json, "compute", result.compute);
+  json["communication_us"] = result.communication_us;
+  json["bound_us"] = result.bound_us();
+  add_timing(json, "serial", result.serial);
+  json["serial_chunks"] = result.serial_chunks;
+  add_timing(json, "baseline", result.overlapped);
+  json["baseline_chunks"] = result.overlapped_chunks;
+  add_timing(json, "fused", result.fused);
+  const auto ratio = [&](double above) { return result.fused ? Json(above / result.fused->median_us) : Json(); };
+  json["overlap"] = ratio(result.bound_us());
+  json["speedup_over_serial"] = ratio(result.serial.median_us);
+  json["speedup_over_best"] = ratio(result.best_baseline_us());
+  if (!result.why_no_fused.empty()) json["why_no_fused"] = result.why_no_fused;
+  json["copies"] = result.copy_path;
+  json["copies_gb_s"] = result.copy_gb_s;
+  add_end(json, result.check, result.put_path, request);
+  return json.dump();
+}
+
+std::string fixed_cost_header() {
+  return fmt::format(kFixedLine, "operator", "world", "empty", "serial", "baseline", "fused", "verdict");
+}
+
+std::string fixed_cost_row(const bench::FixedCost& cost) {
+  return fmt::format(kFixedLine, bench::name_of(cost.shape.op), world_text(cost.shape), us_text(cost.empty.median_us),
+                     us_text(cost.serial.median_us), us_text(cost.overlapped.median_us), us_text(cost.fused),
+                     verdict(cost.check));
+}
+
+std::string to_json(const bench::FixedCost& cost, const BenchRequest& request) {
+  Json json = shape_json(cost.shape, cost.device_name);
+  json["bench"] = "fixed_cost";
+  add_timing(json, "empty", cost.empty);
+  add_timing(json, "serial", cost.serial);
+  add_timing(json, "baseline", cost.overlapped);
+  add_timing(json, "fused", cost.fused);
+  add_end(json, cost.check, cost.put_path, request);
+  return json.dump();
+}
+
+}  // namespace mk::tools

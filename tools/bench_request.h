@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// tools/bench_request.h — what the flags of `mkernel bench` say.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "bench/pace_spec.h"
+#include "mkernel/options.h"
+#include "mkernel/types.h"
+
+namespace mk::tools {
+
+enum class BenchMode { kShapes, kFixedCost };
+
+struct BenchRequest {
+  std::string op = "all";
+  DeviceKind device = DeviceKind::kCuda;
+  int nodes = 2;
+  int ranks = 2;  // per node
+  bench::PaceSpec pace = bench::kRealPace;
+  std::optional<int64_t> m;  // all three or none: then a list of shapes
+  std::optional<int64_t> n;
+  std::optional<int64_t> k;
+  DType dtype = DType::kBf16;
+  int repetitions = 20;
+  Split split;                             // all zero: chosen for the shape
+  std::optional<bench::PutPath> put_path;  // where empty: what this driver can
+  std::optional<int64_t> timeout_ms;
+  std::optional<std::string> json;
+  BenchMode mode = BenchMode::kShapes;
+};
+
+}  // namespace mk::tools
