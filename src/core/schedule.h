@@ -32,19 +32,37 @@ MK_HD constexpr int rail_peer_at(const WorldShape& world, int rank, int step) {
   return world.rank_at(wrap(world.node_of(rank) - step, world.nodes), world.local_of(rank));
 }
 
+// The node for which `node` works at `step` of `nodes`: the others first, so that what has to cross the
+// network is made early, itself last.
+MK_HD constexpr int served_node_at(int node, int step, int nodes) { return wrap(node + 1 + step, nodes); }
+
 struct GridPos {
   int row = 0;
   int col = 0;
 };
 
-// Walks a rows × cols grid in bands of `band` rows, column after column inside a band.  Neighbours in
-// the walk share operands, so what one loads the next finds in the cache.
-MK_HD constexpr GridPos banded(int64_t step, int rows, int cols, int band) {
-  const int64_t per_band = static_cast<int64_t>(band) * cols;
+struct GroupPos {
+  int group = 0;
+  GridPos at;
+};
+
+// Walks `groups` grids of rows × cols in bands of `band` rows: the first band of every grid, then the
+// second of every grid, …; column after column inside a band.  Neighbours in the walk share operands, so
+// what one loads the next finds in the cache.
+MK_HD constexpr GroupPos banded_groups(int64_t step, int groups, int rows, int cols, int band) {
+  const int64_t per_band = static_cast<int64_t>(band) * cols * groups;
   const int first = static_cast<int>(step / per_band) * band;
   const int height = min_of(band, rows - first);
-  const int rest = static_cast<int>(step % per_band);
-  return {first + rest % height, rest / height};
+  const int64_t per_group = static_cast<int64_t>(height) * cols;
+  const int64_t rest = step % per_band;
+  const int64_t inside = rest % per_group;
+  return {static_cast<int>(rest / per_group),
+          {first + static_cast<int>(inside % height), static_cast<int>(inside / height)}};
+}
+
+// The same for one grid.
+MK_HD constexpr GridPos banded(int64_t step, int rows, int cols, int band) {
+  return banded_groups(step, 1, rows, cols, band).at;
 }
 
 }  // namespace mk

@@ -76,6 +76,8 @@ class MutantMachine {
   }
 
   void copy(const Place& to, const Place& from, uint64_t bytes) { inner_.copy(to, from, bytes); }
+  void store(const Place& to, uint64_t bytes) { inner_.store(to, bytes); }
+  void load(const Place& from, uint64_t bytes) { inner_.load(from, bytes); }
   bool settle() { return inner_.settle(); }
   void note(const Event& event) { inner_.note(event); }
 

@@ -50,6 +50,16 @@ class Sm90Machine {
     crew_.sync();
   }
 
+  // The crew's threads have written by themselves: after the barrier the leader's next release covers all
+  // of them.  What a TMA store wrote is covered if the leader issued it, see BulkCopier::finish.
+  __device__ void store(const Place& to, uint64_t bytes) {
+    crew_.sync();
+    count(to, bytes);
+  }
+
+  // The crew's threads read by themselves, after the wait that made it visible.
+  __device__ void load(const Place& from, uint64_t bytes) { count(from, bytes); }
+
   __device__ bool put(const Put& put, int64_t subject) {
     const RingProducer<SystemAtomics> ring{view_.ring};
     uint64_t position = 0;
@@ -79,6 +89,10 @@ class Sm90Machine {
   }
 
  private:
+  __device__ void count(const Place& place, uint64_t bytes) {
+    if (crew_.is_leader() && place.rank != view_.rank) nvlink_bytes_ += bytes;
+  }
+
   static constexpr int kPolls = 32;             // between looks at the clock
   static constexpr uint64_t kLookNs = 500'000;  // between looks at the stop word
 
