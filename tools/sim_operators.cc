@@ -4,6 +4,9 @@
 
 #include "ops/ag_gemm/ag_gemm_configs.h"
 #include "ops/ag_gemm/ag_gemm_fuzz.h"
+#include "ops/gemm_ar/gemm_ar_configs.h"
+#include "ops/gemm_ar/gemm_ar_fuzz.h"
+#include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_configs.h"
 #include "ops/gemm_rs/gemm_rs_fuzz.h"
 #include "target/sim/chrome_trace.h"
@@ -63,10 +66,31 @@ Prediction predict_gemm_rs(const Cluster& cluster, const SimRequest& request) {
   return predict_sum(gemm_rs_op::make_layout(problem, gemm_rs_op::kSm90Tile, roles), cluster, request);
 }
 
+// Even seeds run in one shot.
+FuzzOutcome fuzz_gemm_ar(uint64_t seed, const FuzzLimits& limits, std::ostream* trace) {
+  const bool one_shot = seed % 2 == 0;
+  FuzzOutcome outcome = one_shot ? fuzz_sum<gemm_ar_op::OneShotRun>(seed, limits, trace)
+                                 : fuzz_sum<gemm_ar_op::TwoShotRun>(seed, limits, trace);
+  outcome.what = fmt::format("{}, {}", one_shot ? "one shot" : "two shots", outcome.what);
+  return outcome;
+}
+
+Prediction predict_gemm_ar(const Cluster& cluster, const SimRequest& request) {
+  const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
+  const AllReducePath path = gemm_ar_op::path_for(problem, AllReducePath::kAuto);
+  gemm_ar_op::check_problem(problem, path, DeviceKind::kCuda);
+  const RoleCounts roles = gemm_ar_op::choose_roles(problem, path, request.split, cluster.sms);
+  if (path == AllReducePath::kOneShot) {
+    return predict_sum(gemm_ar_op::make_one_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
+  }
+  return predict_sum(gemm_ar_op::make_two_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
+}
+
 // The defaults of n and k are those of the field's published figures for 16 ranks.
 constexpr SimOperator kSimOperators[] = {
     {"ag_gemm", fuzz_ag_gemm, predict_ag_gemm, 16, 1},
     {"gemm_rs", fuzz_sum<gemm_rs_op::FuzzRun>, predict_gemm_rs, 1, 16},
+    {"gemm_ar", fuzz_gemm_ar, predict_gemm_ar, 1, 16},
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "mkernel/ag_gemm.h"
 #include "mkernel/error.h"
+#include "mkernel/gemm_ar.h"
 #include "mkernel/gemm_args.h"
 #include "mkernel/gemm_rs.h"
 #include "mkernel/options.h"
