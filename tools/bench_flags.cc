@@ -19,21 +19,6 @@ std::string op_names() {
   return names;
 }
 
-// "compute,intra,send,forward".
-Split read_split(const std::string& text) {
-  Split split;
-  int* const fields[] = {&split.compute, &split.intra, &split.send, &split.forward};
-  size_t field = 0;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ','); ++field) {
-    check_usage(field < std::size(fields), "--split is '{}'; it must be four numbers: compute,intra,send,forward",
-                text);
-    *fields[field] = number<int>("--split", part);
-  }
-  check_usage(field == std::size(fields), "--split is '{}'; it must be four numbers: compute,intra,send,forward", text);
-  return split;
-}
-
 }  // namespace
 
 CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
@@ -57,8 +42,7 @@ CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
   });
   add_number<int>(*bench, "--repetitions", request.repetitions,
                   fmt::format("timed runs of each contender, interleaved [{}]", request.repetitions));
-  add_flag(*bench, "--split", "C,I,S,F", "workers of a rank per role: compute,intra,send,forward [by the operator]",
-           [&request](const std::string& text) { request.split = read_split(text); });
+  add_split(*bench, request.split);
   add_flag(
       *bench, "--puts", "PATH",
       "how fused operators' puts get from node to node: pcie, or engine (device to device) [engine, if it needs no SM]",

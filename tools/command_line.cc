@@ -34,9 +34,9 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   add_number<int>(app, "--nodes", run.nodes, fmt::format("nodes of the world [{}]", run.nodes));
   add_number<int>(app, "--ranks", run.ranks, fmt::format("ranks of each node [{}]", run.ranks));
   add_number<int64_t>(app, "--m", run.m,
-                      "M, rows over all ranks; a multiple of nodes x ranks " + per_device(&Defaults::m));
+                      "M, rows of the gathered input or of the whole result " + per_device(&Defaults::m));
   add_number<int64_t>(app, "--n", run.n, "N, columns of a rank's output " + per_device(&Defaults::n));
-  add_number<int64_t>(app, "--k", run.k, "K, length of the sums " + per_device(&Defaults::k));
+  add_number<int64_t>(app, "--k", run.k, "K, length of a rank's sums " + per_device(&Defaults::k));
   add_flag(app, "--dtype", "TYPE", "bf16, fp16 or fp32 (cpu only) [bf16]", [&run](const std::string& text) {
     run.dtype = choice("--dtype", text, {DType::kBf16, DType::kFp16, DType::kFp32});
   });
@@ -47,6 +47,7 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(
       app, "--timeout-ms", run.timeout_ms,
       fmt::format("longest single wait in milliseconds [$MKERNEL_TIMEOUT, else {}]", Options{}.timeout_ms));
+  add_split(app, run.split);
   add_flag(app, "--json", "FILE", "append one JSON object a row to FILE [none]",
            [&run](const std::string& text) { run.json = text; });
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <numeric>
 
 #include "base/macros.h"
 
@@ -23,6 +24,7 @@ struct DataSpec {
   uint64_t launch = 0;
   uint64_t tensor = 0;  // a number the operator gives each of its tensors
   uint64_t rank = 0;
+  int64_t period = 1;  // kExact: all but every period-th element are zero
 };
 
 // Longest sum for which the bound of kUniform says something: the worst-case error of fp32 sums grows
@@ -40,6 +42,21 @@ constexpr DataSpec data_for(int64_t k, uint64_t seed, uint64_t launch) {
   spec.magnitude = 16 * k <= kLongestExactSum ? 4 : 4 * k <= kLongestExactSum ? 2 : 1;
   spec.seed = seed;
   spec.launch = launch;
+  return spec;
+}
+
+// The same where a result is the sum of `parts` such sums, and partial results are rounded to a type that
+// holds integers up to `largest`: of exact data so many elements of A are zero that no sum exceeds it.
+// B is dense.  Where even one product a part is too many, the data are uniform.
+constexpr DataSpec data_for_sum(int64_t k, int64_t parts, int64_t largest, uint64_t seed, uint64_t launch) {
+  DataSpec spec = data_for(k, seed, launch);
+  const int64_t products = largest / parts;  // in a part, of magnitude 1
+  if (products < 1) spec.kind = DataKind::kUniform;
+  if (spec.kind == DataKind::kUniform) return spec;
+  spec.magnitude = 1;
+  spec.period = (k + products - 1) / products;
+  // Another column is left in each row, so that all of B is read.
+  while (spec.period > 1 && std::gcd(spec.period, k) > 1) ++spec.period;
   return spec;
 }
 
@@ -63,6 +80,7 @@ MK_HD constexpr uint64_t key_of(const DataSpec& spec) {
 MK_HD constexpr float value_at(const DataSpec& spec, uint64_t key, uint64_t index) {
   const uint64_t bits = mix(key + kGoldenRatio * index);
   if (spec.kind == DataKind::kExact) {
+    if (index % static_cast<uint64_t>(spec.period) != 0) return 0;
     const uint64_t choices = 2 * static_cast<uint64_t>(spec.magnitude) + 1;
     return static_cast<float>(static_cast<int>((bits >> 32) % choices) - spec.magnitude);
   }

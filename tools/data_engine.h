@@ -13,6 +13,16 @@
 
 namespace mk::tools {
 
+// c [m,n] against the sum over parts of a_p [m,k] · b_p [k,n].
+struct SumCheck {
+  Tensor a;  // the parts one under the other: [parts · rows, k]
+  Tensor b;  // the parts one under the other: [parts · k, n]
+  Tensor c;
+  int parts = 1;
+  int64_t first_row = 0;  // of c, in each part of a
+  Hops hops = {};
+};
+
 class DataEngine {
  public:
   virtual ~DataEngine() = default;
@@ -23,8 +33,16 @@ class DataEngine {
   // Every byte becomes 0xFF: NaN in every type.
   virtual void poison(const Tensor& tensor) = 0;
 
-  // Judges every element of c [m,n] against a [m,k] · b [k,n]; see judge.h.
-  virtual CheckResult check_gemm(const Tensor& a, const Tensor& b, const Tensor& c, DataKind kind) = 0;
+  // Judges every element of c; see judge.h.
+  virtual CheckResult check_sum(const SumCheck& check, DataKind kind) = 0;
+
+  // The same for c [m,n] against a [m,k] · b [k,n].
+  CheckResult check_gemm(const Tensor& a, const Tensor& b, const Tensor& c, DataKind kind) {
+    return check_sum({a, b, c}, kind);
+  }
+
+  // Elements of two tensors of one shape and type whose bits differ.
+  virtual int64_t count_different(const Tensor& a, const Tensor& b) = 0;
 };
 
 std::unique_ptr<DataEngine> make_cpu_data_engine();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tools/data_engine_cpu.cc — the data engine on all threads of this machine.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <mutex>
@@ -43,16 +44,30 @@ constexpr int64_t kRows = 4;
 constexpr int64_t kCols = 256;
 
 struct Sums {
-  double ref[kRows][kCols];
-  double magnitudes[kRows][kCols];
+  double part[kRows][kCols];
+  double ref[kRows][kCols] = {};
+  double magnitudes[kRows][kCols] = {};
+  double parts[kRows][kCols] = {};
+};
+
+// A row of blocks: where its operands and results begin, and how far apart the parts of a are.
+template <class T>
+struct Rows {
+  const T* a;
+  int64_t a_part;
+  const T* c;
+  int64_t count;
+};
+
+struct Shape {
+  int parts;
+  int64_t k;
+  int64_t n;
 };
 
 template <class T, DataKind kKind>
-void sum_block(const T* a, const float* b, int64_t rows, int64_t cols, int64_t k, int64_t n, Sums& sums) {
-  for (int64_t r = 0; r < kRows; ++r) {
-    std::fill_n(sums.ref[r], cols, 0.0);
-    std::fill_n(sums.magnitudes[r], cols, 0.0);
-  }
+void add_part(const T* a, const float* b, int64_t rows, int64_t cols, int64_t k, int64_t n, Sums& sums) {
+  for (int64_t r = 0; r < kRows; ++r) std::fill_n(sums.part[r], cols, 0.0);
   for (int64_t inner = 0; inner < k; ++inner) {
     double left[kRows] = {};
     for (int64_t r = 0; r < rows; ++r) left[r] = to_float(a[r * k + inner]);
@@ -60,64 +75,73 @@ void sum_block(const T* a, const float* b, int64_t rows, int64_t cols, int64_t k
     for (int64_t r = 0; r < kRows; ++r) {
       for (int64_t col = 0; col < cols; ++col) {
         const double product = left[r] * static_cast<double>(right[col]);
-        sums.ref[r][col] += product;
+        sums.part[r][col] += product;
         if constexpr (kKind == DataKind::kUniform) sums.magnitudes[r][col] += std::fabs(product);
       }
     }
   }
+  for (int64_t r = 0; r < kRows; ++r) {
+    for (int64_t col = 0; col < cols; ++col) {
+      sums.ref[r][col] += sums.part[r][col];
+      sums.parts[r][col] += std::fabs(sums.part[r][col]);
+    }
+  }
 }
 
 template <class T, DataKind kKind>
-void judge_block(const T* c, int64_t rows, int64_t cols, int64_t k, int64_t n, const Rounding& rounding,
+void judge_block(const T* c, int64_t rows, int64_t cols, const Shape& shape, const Rounding& rounding, const Hops& hops,
                  const Sums& sums, Tally& tally) {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t col = 0; col < cols; ++col) {
-      const double out = to_float(c[r * n + col]);
-      const double ref = sums.ref[r][col];
+      const double out = to_float(c[r * shape.n + col]);
+      const ExactSum sum{sums.ref[r][col], sums.magnitudes[r][col], sums.parts[r][col]};
       if constexpr (kKind == DataKind::kExact) {
-        tally.judge(out, to_float(from_float<T>(static_cast<float>(ref))), 0);
+        tally.judge(out, to_float(from_float<T>(static_cast<float>(sum.ref))), 0);
       } else {
-        tally.judge(out, ref, uniform_tolerance(ref, sums.magnitudes[r][col], k, rounding));
+        tally.judge(out, sum.ref, uniform_tolerance(sum, shape.k, rounding, hops));
       }
     }
   }
 }
 
 template <class T, DataKind kKind>
-Tally check_rows(const T* a, const float* b, const T* c, int64_t rows, int64_t k, int64_t n, const Rounding& rounding) {
+Tally check_rows(const Rows<T>& rows, const float* b, const Shape& shape, const Hops& hops, const Rounding& rounding) {
   Tally tally;
-  Sums sums;
-  for (int64_t col = 0; col < n; col += kCols) {
-    const int64_t cols = min_of(kCols, n - col);
-    for (int64_t row = 0; row < rows; row += kRows) {
-      const int64_t height = min_of(kRows, rows - row);
-      sum_block<T, kKind>(a + row * k, b + col, height, cols, k, n, sums);
-      judge_block<T, kKind>(c + row * n + col, height, cols, k, n, rounding, sums, tally);
+  for (int64_t col = 0; col < shape.n; col += kCols) {
+    const int64_t cols = min_of(kCols, shape.n - col);
+    for (int64_t row = 0; row < rows.count; row += kRows) {
+      const int64_t height = min_of(kRows, rows.count - row);
+      Sums sums;
+      for (int part = 0; part < shape.parts; ++part) {
+        add_part<T, kKind>(rows.a + part * rows.a_part + row * shape.k, b + part * shape.k * shape.n + col, height,
+                           cols, shape.k, shape.n, sums);
+      }
+      judge_block<T, kKind>(rows.c + row * shape.n + col, height, cols, shape, rounding, hops, sums, tally);
     }
   }
   return tally;
 }
 
 template <class T>
-Tally check_typed(const Tensor& a, const Tensor& b, const Tensor& c, DataKind kind) {
-  const int64_t k = a.cols;
-  const int64_t n = b.cols;
-  std::vector<float> right(k * n);  // every type is exact in it
-  const T* b_data = static_cast<const T*>(b.data);
-  in_parallel(k * n, [&](int64_t first, int64_t last) {
+Tally check_typed(const SumCheck& check, DataKind kind) {
+  const Shape shape{check.parts, check.a.cols, check.b.cols};
+  const int64_t b_size = check.b.rows * check.b.cols;
+  std::vector<float> right(b_size);  // every type is exact in it
+  const T* b_data = static_cast<const T*>(check.b.data);
+  in_parallel(b_size, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) right[i] = to_float(b_data[i]);
   });
 
-  const Rounding rounding = rounding_of(c.dtype);
+  const Rounding rounding = rounding_of(check.c.dtype);
+  const int64_t a_part = check.a.rows / check.parts * shape.k;
   std::mutex mutex;
   Tally total;
-  in_parallel(c.rows, [&](int64_t first, int64_t last) {
-    const T* a_rows = static_cast<const T*>(a.data) + first * k;
-    const T* c_rows = static_cast<const T*>(c.data) + first * n;
-    const Tally part =
-        kind == DataKind::kExact
-            ? check_rows<T, DataKind::kExact>(a_rows, right.data(), c_rows, last - first, k, n, rounding)
-            : check_rows<T, DataKind::kUniform>(a_rows, right.data(), c_rows, last - first, k, n, rounding);
+  in_parallel(check.c.rows, [&](int64_t first, int64_t last) {
+    const Rows<T> rows{static_cast<const T*>(check.a.data) + (check.first_row + first) * shape.k, a_part,
+                       static_cast<const T*>(check.c.data) + first * shape.n, last - first};
+    const Tally part = kind == DataKind::kExact
+                           ? check_rows<T, DataKind::kExact>(rows, right.data(), shape, check.hops, rounding)
+                           : check_rows<T, DataKind::kUniform>(rows, right.data(), shape, check.hops, rounding);
     const std::lock_guard lock(mutex);
     total.add(part);
   });
@@ -140,10 +164,25 @@ class CpuDataEngine : public DataEngine {
     std::memset(tensor.data, 0xff, tensor.rows * tensor.cols * size_of(tensor.dtype));
   }
 
-  CheckResult check_gemm(const Tensor& a, const Tensor& b, const Tensor& c, DataKind kind) override {
+  CheckResult check_sum(const SumCheck& check, DataKind kind) override {
     Tally tally;
-    with_type(c.dtype, [&]<class T>() { tally = check_typed<T>(a, b, c, kind); });
+    with_type(check.c.dtype, [&]<class T>() { tally = check_typed<T>(check, kind); });
     return CheckResult::of(tally);
+  }
+
+  int64_t count_different(const Tensor& a, const Tensor& b) override {
+    const int64_t element = size_of(a.dtype);
+    const auto* left = static_cast<const std::byte*>(a.data);
+    const auto* right = static_cast<const std::byte*>(b.data);
+    std::atomic<int64_t> different = 0;
+    in_parallel(a.rows * a.cols, [&](int64_t first, int64_t last) {
+      int64_t found = 0;
+      for (int64_t i = first; i < last; ++i) {
+        found += std::memcmp(left + i * element, right + i * element, element) != 0 ? 1 : 0;
+      }
+      different += found;
+    });
+    return different;
   }
 };
 

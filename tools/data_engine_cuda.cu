@@ -62,24 +62,30 @@ struct Product {
   int64_t m;
   int64_t n;
   int64_t k;
+  int parts;
+  int64_t a_part;  // elements from one part of a to the next
   Rounding rounding;
+  Hops hops;
 };
 
 struct Sums {
+  double part[kPerThread][kPerThread];
   double ref[kPerThread][kPerThread] = {};
   double magnitudes[kPerThread][kPerThread] = {};
+  double parts[kPerThread][kPerThread] = {};
 };
 
-// Zeros beyond the matrices' edges.
+// From the part that begins at a and b.  Zeros beyond the matrices' edges.
 template <class T>
-__device__ void load_panels(const Product<T>& p, int64_t row, int64_t col, int64_t inner, Panels& panels) {
+__device__ void load_panels(const Product<T>& p, const T* a, const T* b, int64_t row, int64_t col, int64_t inner,
+                            Panels& panels) {
   for (int i = threadIdx.x; i < kSide * kDepth; i += kThreads) {
     const int64_t a_row = row + i / kDepth;
     const int64_t a_col = inner + i % kDepth;
-    panels.a[i % kDepth][i / kDepth] = a_row < p.m && a_col < p.k ? to_double(p.a[a_row * p.k + a_col]) : 0.0;
+    panels.a[i % kDepth][i / kDepth] = a_row < p.m && a_col < p.k ? to_double(a[a_row * p.k + a_col]) : 0.0;
     const int64_t b_row = inner + i / kSide;
     const int64_t b_col = col + i % kSide;
-    panels.b[i / kSide][i % kSide] = b_row < p.k && b_col < p.n ? to_double(p.b[b_row * p.n + b_col]) : 0.0;
+    panels.b[i / kSide][i % kSide] = b_row < p.k && b_col < p.n ? to_double(b[b_row * p.n + b_col]) : 0.0;
   }
 }
 
@@ -97,9 +103,28 @@ __device__ void add_panels(const Panels& panels, int thread_row, int thread_col,
     for (int i = 0; i < kPerThread; ++i) {
 #pragma unroll
       for (int j = 0; j < kPerThread; ++j) {
-        sums.ref[i][j] += left[i] * right[j];
+        sums.part[i][j] += left[i] * right[j];
         if constexpr (kKind == DataKind::kUniform) sums.magnitudes[i][j] += fabs(left[i]) * fabs(right[j]);
       }
+    }
+  }
+}
+
+__device__ void begin_part(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) sums.part[i][j] = 0;
+  }
+}
+
+__device__ void end_part(Sums& sums) {
+#pragma unroll
+  for (int i = 0; i < kPerThread; ++i) {
+#pragma unroll
+    for (int j = 0; j < kPerThread; ++j) {
+      sums.ref[i][j] += sums.part[i][j];
+      sums.parts[i][j] += fabs(sums.part[i][j]);
     }
   }
 }
@@ -114,11 +139,11 @@ __device__ void judge_tile(const Product<T>& p, int64_t first_row, int64_t first
       const int64_t col = first_col + j * kStride;
       if (row >= p.m || col >= p.n) continue;
       const double out = to_double(p.c[row * p.n + col]);
-      const double ref = sums.ref[i][j];
+      const ExactSum sum{sums.ref[i][j], sums.magnitudes[i][j], sums.parts[i][j]};
       if constexpr (kKind == DataKind::kExact) {
-        tally.judge(out, to_double(rounded_to<T>(static_cast<float>(ref))), 0);
+        tally.judge(out, to_double(rounded_to<T>(static_cast<float>(sum.ref))), 0);
       } else {
-        tally.judge(out, ref, uniform_tolerance(ref, sums.magnitudes[i][j], p.k, p.rounding));
+        tally.judge(out, sum.ref, uniform_tolerance(sum, p.k, p.rounding, p.hops));
       }
     }
   }
@@ -154,15 +179,27 @@ __global__ void __launch_bounds__(kThreads) check_kernel(Product<T> p, Tally* to
     const int64_t row = tile / tiles_across * kSide;
     const int64_t col = tile % tiles_across * kSide;
     Sums sums;
-    for (int64_t inner = 0; inner < p.k; inner += kDepth) {
-      load_panels(p, row, col, inner, panels);
-      __syncthreads();
-      add_panels<kKind>(panels, thread_row, thread_col, sums);
-      __syncthreads();
+    for (int part = 0; part < p.parts; ++part) {
+      begin_part(sums);
+      for (int64_t inner = 0; inner < p.k; inner += kDepth) {
+        load_panels(p, p.a + part * p.a_part, p.b + part * p.k * p.n, row, col, inner, panels);
+        __syncthreads();
+        add_panels<kKind>(panels, thread_row, thread_col, sums);
+        __syncthreads();
+      }
+      end_part(sums);
     }
     judge_tile<T, kKind>(p, row + thread_row, col + thread_col, sums, tally);
   }
   add_to_total(tally, total);
+}
+
+template <class T>
+__global__ void compare_kernel(const T* a, const T* b, int64_t count, unsigned long long* different) {
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  unsigned long long found = 0;
+  for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) found += a[i] != b[i];
+  if (found > 0) atomicAdd(different, found);
 }
 
 // Calls work.operator()<T>() with the tensor's element type.
@@ -202,18 +239,23 @@ class CudaDataEngine : public DataEngine {
     finish("poison a tensor");
   }
 
-  CheckResult check_gemm(const Tensor& a, const Tensor& b, const Tensor& c, DataKind kind) override {
+  CheckResult check_sum(const SumCheck& check, DataKind kind) override {
+    const Tensor& c = check.c;
+    const int64_t k = check.a.cols;
     Tally tally;
     device_.upload(total_.as(), &tally, sizeof(tally));
     const unsigned blocks = blocks_for(ceil_div<int64_t>(c.rows, kSide) * ceil_div<int64_t>(c.cols, kSide));
     with_type(c.dtype, [&]<class T>() {
-      const Product<T> product{static_cast<const T*>(a.data),
-                               static_cast<const T*>(b.data),
+      const Product<T> product{static_cast<const T*>(check.a.data) + check.first_row * k,
+                               static_cast<const T*>(check.b.data),
                                static_cast<const T*>(c.data),
                                c.rows,
                                c.cols,
-                               a.cols,
-                               rounding_of(c.dtype)};
+                               k,
+                               check.parts,
+                               check.a.rows / check.parts * k,
+                               rounding_of(c.dtype),
+                               check.hops};
       const auto kernel =
           kind == DataKind::kExact ? check_kernel<T, DataKind::kExact> : check_kernel<T, DataKind::kUniform>;
       kernel<<<blocks, kThreads, 0, cudaStreamLegacy>>>(product, total_.as<Tally>());
@@ -221,6 +263,25 @@ class CudaDataEngine : public DataEngine {
     finish("check a result");
     device_.download(&tally, total_.as(), sizeof(tally));
     return CheckResult::of(tally);
+  }
+
+  int64_t count_different(const Tensor& a, const Tensor& b) override {
+    unsigned long long different = 0;
+    device_.upload(total_.as(), &different, sizeof(different));
+    const int64_t count = a.rows * a.cols;
+    const unsigned blocks = blocks_for(ceil_div<int64_t>(count, kThreads));
+    const auto compare = [&]<class Bits>() {
+      compare_kernel<Bits><<<blocks, kThreads, 0, cudaStreamLegacy>>>(
+          static_cast<const Bits*>(a.data), static_cast<const Bits*>(b.data), count, total_.as<unsigned long long>());
+    };
+    if (size_of(a.dtype) == 2) {
+      compare.template operator()<uint16_t>();
+    } else {
+      compare.template operator()<uint32_t>();
+    }
+    finish("compare two tensors");
+    device_.download(&different, total_.as(), sizeof(different));
+    return static_cast<int64_t>(different);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <limits>
 #include <string>
 
+#include "mkernel/options.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -34,9 +35,19 @@ Enum choice(const std::string& flag, const std::string& text, const Enum (&choic
   throw UsageError(fmt::format("{} is '{}'; it must be one of {}", flag, text, names));
 }
 
+Split read_split(const std::string& flag, const std::string& text);
+
 template <class Read>
 void add_flag(CLI::App& app, const std::string& flag, const char* type, const std::string& help, const Read& read) {
   app.add_option_function<std::string>(flag, read, help)->type_name(type)->option_text(type);
+}
+
+// "compute=12,reduce=2": how many workers of a rank play each role.
+inline void add_split(CLI::App& app, Split& split) {
+  add_flag(app, "--split", "ROLES",
+           "workers of a rank by role: compute=N,intra=N,send=N,forward=N,reduce=N, none where left out [chosen for "
+           "the shape]",
+           [&split](const std::string& text) { split = read_split("--split", text); });
 }
 
 // A number that lands in `field`, a plain or an optional one.

@@ -11,6 +11,16 @@
 //              adds at most u of the result, or t below the normal numbers:
 //                                                       tolerance g·S + u·(|ref| + g·S) + t
 //
+// Where the result is a sum over ranks, ref is the sum of its parts p, each a sum of k products, and P is
+// the sum of their magnitudes.  Each part is off by its share of g·S; then it passes at most h roundings
+// to the type and d additions in fp32, each of which changes what it touches by a factor of at most 1 + u
+// or 1 + 2^-23, or by t:
+//
+//   kExact     every part and every sum on the way is an integer the type holds.        tolerance 0
+//   kUniform   w = (1 + u)^h · (1 + 2^-23)^d - 1 of P + g·S is added before the last rounding, and 2·h·t
+//              for each part (twice, for what later factors make of it):
+//                     e = g·S + w·(P + g·S) + 2·h·parts·t          tolerance e + u·(|ref| + e) + t
+//
 // ref and S come from fp64, whose own error is 2^-30 of g·S and lost in the step from 2^-24 to 2^-23.
 // NaN is never right, and outputs start as NaN, so an element nobody wrote is wrong.
 #pragma once
@@ -37,9 +47,29 @@ constexpr Rounding rounding_of(DType dtype) {
   return {};
 }
 
-MK_HD inline double uniform_tolerance(double ref, double magnitudes, int64_t k, const Rounding& rounding) {
-  const double sum_error = static_cast<double>(k) * 0x1p-23 * magnitudes;
-  return sum_error + rounding.unit * (std::fabs(ref) + sum_error) + rounding.tiny;
+// What stands between the parts and the output; nothing if there is one part.
+struct Hops {
+  double growth = 0;  // w
+  double tiny = 0;    // 2·h·parts·t
+};
+
+inline Hops hops_of(DType dtype, int parts, int roundings, int additions) {
+  const Rounding rounding = rounding_of(dtype);
+  const double growth = std::pow(1 + rounding.unit, roundings) * std::pow(1 + 0x1p-23, additions) - 1;
+  return {growth, 2.0 * roundings * parts * rounding.tiny};
+}
+
+// The exact result as fp64 sums: of all products, of their magnitudes, of the magnitudes of the parts.
+struct ExactSum {
+  double ref = 0;
+  double magnitudes = 0;
+  double parts = 0;
+};
+
+MK_HD inline double uniform_tolerance(const ExactSum& sum, int64_t k, const Rounding& rounding, const Hops& hops) {
+  const double sum_error = static_cast<double>(k) * 0x1p-23 * sum.magnitudes;
+  const double before = sum_error + hops.growth * (sum.parts + sum_error) + hops.tiny;
+  return before + rounding.unit * (std::fabs(sum.ref) + before) + rounding.tiny;
 }
 
 // What judging elements adds up to; parts of a matrix may be judged apart and added.

@@ -5,6 +5,7 @@
 
 #include "data_engine.h"
 #include "launches.h"
+#include "matrix_memory.h"
 #include "mkernel/ag_gemm.h"
 #include "operators.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
@@ -14,15 +15,6 @@ namespace mk::tools {
 namespace {
 
 enum : uint64_t { kTensorA, kTensorB };
-
-// A tensor that owns its memory.
-struct Matrix {
-  Matrix(runtime::Device& device, DType dtype, int64_t rows, int64_t cols)
-      : memory(device, rows * cols * size_of(dtype)), view{memory.as(), dtype, rows, cols} {}
-
-  runtime::Buffer memory;
-  Tensor view;
-};
 
 struct RankData {
   Matrix a;
@@ -61,10 +53,10 @@ LaunchData make_launch(const Row& row, const World& world, runtime::Device& devi
   return data;
 }
 
-void queue_launch(World& world, const LaunchData& data) {
+void queue_launch(World& world, const LaunchData& data, const Split& split) {
   std::vector<AgGemmArgs> args;
   for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
-  ag_gemm(world, args);
+  ag_gemm(world, args, {split});
 }
 
 // Makes the inputs again, so that a launch that spoilt its inputs is found out as well.
@@ -80,10 +72,7 @@ class Checker {
   CheckResult check(int launch, const LaunchData& data) {
     const int64_t shard_rows = row_.m / world_size_;
     for (int rank = 0; rank < world_size_; ++rank) {
-      Tensor shard = gathered_.view;
-      shard.data = gathered_.memory.as() + rank * shard_rows * row_.k * size_of(row_.dtype);
-      shard.rows = shard_rows;
-      engine_.fill(shard, spec_of(row_, launch, kTensorA, rank));
+      engine_.fill(gathered_.rows(rank * shard_rows, shard_rows), spec_of(row_, launch, kTensorA, rank));
     }
     CheckResult worst;
     for (int rank = 0; rank < world_size_; ++rank) {
@@ -115,10 +104,9 @@ Row run_ag_gemm(World& world, const RunRequest& request) {
   std::vector<LaunchData> launches;
   for (int i = 0; i < row.launches; ++i) launches.push_back(make_launch(row, world, state.device(), *engine, i));
   const ag_gemm_op::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
-  const AgGemmOptions chosen_for_the_shape;
-  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, chosen_for_the_shape);  // before the clock runs
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, {.split = request.split, .tile = {}});
 
-  row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(world, launches[i]); });
+  row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(world, launches[i], request.split); });
   const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
   row.tflops_per_rank = flops / row.time_us * 1e-6;
   count_traffic(row, world, plan);

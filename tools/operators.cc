@@ -9,6 +9,8 @@ namespace {
 
 constexpr Operator kOperators[] = {
     {"ag_gemm", "AllGather+GEMM: every rank multiplies the rows of all ranks with its own B", run_ag_gemm},
+    {"gemm_rs", "GEMM+ReduceScatter: the ranks sum their products and each keeps its own rows", run_gemm_rs},
+    {"gemm_ar", "GEMM+AllReduce: the ranks sum their products and every rank gets the whole sum", run_gemm_ar},
 };
 
 }  // namespace

@@ -25,5 +25,7 @@ const Operator* find_operator(std::string_view name);  // null if there is none
 std::string operator_names();                          // "ag_gemm, …"
 
 Row run_ag_gemm(World& world, const RunRequest& request);
+Row run_gemm_ar(World& world, const RunRequest& request);
+Row run_gemm_rs(World& world, const RunRequest& request);
 
 }  // namespace mk::tools

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "mkernel/options.h"
 #include "mkernel/types.h"
 
 namespace mk::tools {
@@ -20,6 +21,7 @@ struct RunRequest {
   std::optional<int64_t> k;
   DType dtype = DType::kBf16;
   std::optional<int> launches;
+  Split split;  // all zero: chosen for the shape
   uint64_t seed = 1;
   std::optional<int64_t> timeout_ms;  // where empty: Options::from_env
   std::optional<std::string> json;    // where empty: none is written

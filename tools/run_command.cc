@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "commands.h"
 #include "operators.h"
@@ -36,6 +37,17 @@ Options options_of(const RunRequest& request) {
   return options;
 }
 
+// Of all operators, one that this device does not have yet is passed over, in a line.
+std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& request) {
+  try {
+    return one.run(world, request);
+  } catch (const Error& error) {
+    if (request.op != "all" || error.code() != ErrorCode::kUnavailable) throw;
+    fmt::print("{}\n", error.what());
+    return std::nullopt;
+  }
+}
+
 void print_line(const std::string& line) {
   fmt::print("{}\n", line);
   std::fflush(stdout);
@@ -51,7 +63,9 @@ int run_command(const RunRequest& request) {
   for (const Operator& one : operators()) {
     if (request.op != "all" && request.op != one.name) continue;
     World world = World::local(request.nodes, request.ranks, request.device, options);
-    const Row row = one.run(world, request);
+    const std::optional<Row> ran = run_one(one, world, request);
+    if (!ran) continue;
+    const Row& row = *ran;
     if (!any) {
       print_line(fmt::format("device {}: {}; {} launches a row, seed {}", name_of(row.device), row.device_name,
                              row.launches, row.seed));

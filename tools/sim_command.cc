@@ -16,8 +16,8 @@ namespace {
 
 void print(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
   fmt::print("{} on {} ({}x{} ranks, {} SMs each), M {} N {} K {} {}: uncalibrated\n", request.op, cluster.name,
-             cluster.world.nodes, cluster.world.ranks, cluster.sms, request.m, request.n.value_or(request.m / 16),
-             request.k.value_or(request.m), name_of(request.dtype));
+             cluster.world.nodes, cluster.world.ranks, cluster.sms, request.m, *request.n, *request.k,
+             name_of(request.dtype));
   fmt::print("time      {:12.1f} us   {:.1f} TFLOP/s per rank\n", p.time_us, p.tflops_per_rank);
   fmt::print("bound     {:12.1f} us   compute {:.1f}, NVLink {:.1f}, network {:.1f} us alone\n", p.bound_us(),
              p.compute_us, p.nvlink_us, p.network_us);
@@ -40,8 +40,8 @@ nlohmann::json to_json(const Cluster& cluster, const SimRequest& request, const 
           {"ranks", cluster.world.ranks},
           {"sms", cluster.sms},
           {"m", request.m},
-          {"n", request.n.value_or(request.m / 16)},
-          {"k", request.k.value_or(request.m)},
+          {"n", *request.n},
+          {"k", *request.k},
           {"dtype", name_of(request.dtype)},
           {"time_us", p.time_us},
           {"tflops_per_rank", p.tflops_per_rank},
@@ -69,10 +69,13 @@ Prediction predict_on(const SimOperator& op, const Cluster& cluster, const SimRe
 
 std::string why_no_sim() { return {}; }
 
-int sim_command(const SimRequest& request) {
-  const Cluster cluster = load_cluster(request.cluster);
+int sim_command(const SimRequest& asked) {
+  const Cluster cluster = load_cluster(asked.cluster);
   for (const SimOperator& op : sim_operators()) {
-    if (request.op != op.name) continue;
+    if (asked.op != op.name) continue;
+    SimRequest request = asked;
+    request.n = asked.n.value_or(asked.m / op.n_share);
+    request.k = asked.k.value_or(asked.m / op.k_share);
     std::ofstream json;
     if (request.json) {
       json.open(*request.json, std::ios::app);

@@ -49,11 +49,12 @@ CLI::App* add_sim_command(CLI::App& app, SimRequest& request) {
   add_flag(*sim, "--cluster", "NAME", "a preset (see docs/simulation.md) or a JSON file [h200-2x8-cx7]",
            [&request](const std::string& text) { request.cluster = text; });
   add_number<int64_t>(*sim, "--m", request.m, fmt::format("M, rows over all ranks [{}]", request.m));
-  add_number<int64_t>(*sim, "--n", request.n, "N, columns of a rank's output [M / 16]");
-  add_number<int64_t>(*sim, "--k", request.k, "K [M]");
+  add_number<int64_t>(*sim, "--n", request.n, "N, columns of a rank's output [ag_gemm M / 16, others M]");
+  add_number<int64_t>(*sim, "--k", request.k, "K of a rank [ag_gemm M, others M / 16]");
   add_flag(*sim, "--dtype", "TYPE", "bf16 or fp16 [bf16]", [&request](const std::string& text) {
     request.dtype = choice("--dtype", text, {DType::kBf16, DType::kFp16});
   });
+  add_split(*sim, request.split);
   add_flag(*sim, "--json", "FILE", "append one JSON object to FILE [none]",
            [&request](const std::string& text) { request.json = text; });
   sim->footer("Exit codes: 0 done; 2 wrong usage.");

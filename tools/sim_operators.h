@@ -22,7 +22,9 @@ struct FuzzOutcome {
 struct SimOperator {
   const char* name;
   FuzzOutcome (*fuzz)(uint64_t seed, const FuzzLimits& limits, std::ostream* trace);  // trace may be null
-  Prediction (*predict)(const Cluster& cluster, const SimRequest& request);
+  Prediction (*predict)(const Cluster& cluster, const SimRequest& request);           // with n and k filled in
+  int64_t n_share;  // where the request leaves n and k open: M / n_share and M / k_share
+  int64_t k_share;
 };
 
 std::span<const SimOperator> sim_operators();

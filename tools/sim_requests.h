@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "mkernel/options.h"
 #include "mkernel/types.h"
 
 namespace mk::tools {
@@ -28,9 +29,10 @@ struct SimRequest {
   std::string op;
   std::string cluster = "h200-2x8-cx7";  // a preset or a file
   int64_t m = 32768;
-  std::optional<int64_t> n;  // where empty: M / 16, as the published figures have it
-  std::optional<int64_t> k;  // where empty: M
+  std::optional<int64_t> n;  // where empty: a share of M that the operator knows
+  std::optional<int64_t> k;
   DType dtype = DType::kBf16;
+  Split split;  // all zero: chosen for the shape
   std::optional<std::string> json;
 };
 

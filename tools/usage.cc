@@ -36,6 +36,7 @@ std::string in_flags(const std::string& message, const RunRequest& request) {
   for (const Renaming& renaming : kRenamings) {
     if (argument == renaming.argument) return fmt::format("{}{}", renaming.flag, rest);
   }
+  if (whole.starts_with("split")) return fmt::format("--split: {}", message);
   if (whole.starts_with("the world has")) return fmt::format("--ranks: {}", message);
   return message;
 }

@@ -4,6 +4,9 @@
 
 #include "mkernel/ag_gemm.h"
 #include "mkernel/error.h"
+#include "mkernel/gemm_ar.h"
+#include "mkernel/gemm_args.h"
+#include "mkernel/gemm_rs.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 #include "mkernel/world.h"

@@ -13,8 +13,9 @@ struct Split {
   int intra = 0;    // copies own data to the peers of the node
   int send = 0;     // hands own data to the network
   int forward = 0;  // spreads what the network brought to the peers of the node
+  int reduce = 0;   // sums what the ranks of the node computed
 
-  int total() const { return compute + intra + send + forward; }
+  int total() const { return compute + intra + send + forward + reduce; }
 };
 
 // The tile of C that a worker computes at once, and how many neighbours below each other share what they

@@ -9,7 +9,7 @@
 
 namespace mk {
 
-enum class EventKind : uint32_t { kTileBegin, kTileEnd, kChunkCopied, kChunkPut };
+enum class EventKind : uint32_t { kTileBegin, kTileEnd, kChunkCopied, kChunkPut, kTilePut, kTileReduced, kTileTaken };
 
 MK_HD constexpr const char* name_of(EventKind kind) {
   switch (kind) {
@@ -17,6 +17,9 @@ MK_HD constexpr const char* name_of(EventKind kind) {
     case EventKind::kTileEnd: return "tile_end";
     case EventKind::kChunkCopied: return "chunk_copied";
     case EventKind::kChunkPut: return "chunk_put";
+    case EventKind::kTilePut: return "tile_put";
+    case EventKind::kTileReduced: return "tile_reduced";
+    case EventKind::kTileTaken: return "tile_taken";
   }
   return "?";
 }

@@ -6,10 +6,13 @@
 //
 //   wait    until a signal of this rank is at least `wanted`, acquire.  Bounded: false means leave, and
 //           the fault is already recorded.  `subject` is the tile or chunk in hand, for that record.
-//   add     to a signal of a rank in this node, release: all earlier copies of this worker are visible
-//           to whoever sees it.
+//   add     to a signal of a rank in this node, release: all earlier copies and stores of this worker are
+//           visible to whoever sees it.
 //   copy    bytes between places of this node.  Done, for others, only after an add or a put.
-//   put     hands a command to the network.  Releases earlier copies like add.  Bounded like wait.
+//   store   says that this worker's target has written bytes at a place of this node.  Like a copy it is
+//           done, for others, only after an add or a put; counted if the place is another rank's.
+//   load    says that the target reads bytes at a place of this node from here on; counted likewise.
+//   put     hands a command to the network.  Releases what was written before like add.  Bounded like wait.
 //   settle  waits until every put of this worker has completed: its sources may be overwritten.
 //   note    leaves a trace event.
 //
@@ -39,6 +42,8 @@ concept Machine = requires(M m, const M c, Signal signal, Place place, Put put, 
   { m.wait(index, value, subject) } -> std::same_as<bool>;
   { m.add(signal, value) } -> std::same_as<void>;
   { m.copy(place, place, value) } -> std::same_as<void>;
+  { m.store(place, value) } -> std::same_as<void>;
+  { m.load(place, value) } -> std::same_as<void>;
   { m.put(put, subject) } -> std::same_as<bool>;
   { m.settle() } -> std::same_as<bool>;
   { m.note(event) } -> std::same_as<void>;

@@ -11,16 +11,22 @@
 
 namespace mk {
 
-enum class Role : uint32_t { kIntra, kSend, kForward, kCompute };
+enum class Role : uint32_t { kIntra, kSend, kForward, kReduce, kCompute };
 
 MK_HD constexpr const char* name_of(Role role) {
   switch (role) {
     case Role::kIntra: return "intra";
     case Role::kSend: return "send";
     case Role::kForward: return "forward";
+    case Role::kReduce: return "reduce";
     case Role::kCompute: return "compute";
   }
   return "?";
+}
+
+// What a worker of a role has in hand, in words.
+MK_HD constexpr const char* subject_of(Role role) {
+  return role == Role::kCompute || role == Role::kReduce ? "tile" : "chunk";
 }
 
 // A worker's place: its role, its index among the workers of that role, and how many those are.
@@ -35,8 +41,9 @@ struct RoleCounts {
   int send = 0;
   int forward = 0;
   int compute = 0;
+  int reduce = 0;
 
-  MK_HD constexpr int total() const { return intra + send + forward + compute; }
+  MK_HD constexpr int total() const { return intra + send + forward + reduce + compute; }
 
   MK_HD constexpr Post post_of(int worker) const {
     if (worker < intra) return {Role::kIntra, worker, intra};
@@ -44,7 +51,9 @@ struct RoleCounts {
     if (worker < send) return {Role::kSend, worker, send};
     worker -= send;
     if (worker < forward) return {Role::kForward, worker, forward};
-    return {Role::kCompute, worker - forward, compute};
+    worker -= forward;
+    if (worker < reduce) return {Role::kReduce, worker, reduce};
+    return {Role::kCompute, worker - reduce, compute};
   }
 };
 

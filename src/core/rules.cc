@@ -16,6 +16,22 @@ std::string broken_copy_rule(const WorldShape& world, int rank, const Place& to,
   return {};
 }
 
+std::string broken_store_rule(const WorldShape& world, int rank, const Place& to) {
+  if (!world.same_node(rank, to.rank)) return fmt::format("rank {} stores to rank {} across nodes", rank, to.rank);
+  if (to.window < kFirstOperatorWindow) {
+    return fmt::format("rank {} stores outside the operator's windows of rank {}", rank, to.rank);
+  }
+  return {};
+}
+
+std::string broken_load_rule(const WorldShape& world, int rank, const Place& from) {
+  if (!world.same_node(rank, from.rank)) return fmt::format("rank {} loads from rank {} across nodes", rank, from.rank);
+  if (from.window == kInputWindow && from.rank != rank) {
+    return fmt::format("rank {} reads the input of rank {}", rank, from.rank);
+  }
+  return {};
+}
+
 std::string broken_add_rule(const WorldShape& world, int from, const Signal& signal) {
   if (world.same_node(from, signal.rank)) return {};
   return fmt::format("rank {} adds to a signal of rank {}, which is on another node", from, signal.rank);

@@ -17,6 +17,10 @@ namespace mk {
 // Copies stay in the node, and nobody reads another rank's input.
 std::string broken_copy_rule(const WorldShape& world, int rank, const Place& to, const Place& from);
 
+// What a target writes or reads stays in the node, too, and only its own rank reads an input.
+std::string broken_store_rule(const WorldShape& world, int rank, const Place& to);
+std::string broken_load_rule(const WorldShape& world, int rank, const Place& from);
+
 // Adds stay in the node.
 std::string broken_add_rule(const WorldShape& world, int from, const Signal& signal);
 

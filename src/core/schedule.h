@@ -32,19 +32,36 @@ MK_HD constexpr int rail_peer_at(const WorldShape& world, int rank, int step) {
   return world.rank_at(wrap(world.node_of(rank) - step, world.nodes), world.local_of(rank));
 }
 
+// The node for which `node` works at `step` of `nodes`: the others first, so that what has to cross the
+// network is made early, itself last.
+MK_HD constexpr int served_node_at(int node, int step, int nodes) { return wrap(node + 1 + step, nodes); }
+
 struct GridPos {
   int row = 0;
   int col = 0;
 };
 
-// Walks a rows × cols grid in bands of `band` rows, column after column inside a band.  Neighbours in
-// the walk share operands, so what one loads the next finds in the cache.
-MK_HD constexpr GridPos banded(int step, int rows, int cols, int band) {
-  const int per_band = band * cols;
+struct GroupPos {
+  int group = 0;
+  GridPos at;
+};
+
+// Walks `groups` grids of rows × cols in bands of `band` rows: the first band of every grid, then the
+// second of every grid, …; column after column inside a band.  Neighbours in the walk share operands, so
+// what one loads the next finds in the cache.  32 bits: a GPU divides 64 in software.
+MK_HD constexpr GroupPos banded_groups(int step, int groups, int rows, int cols, int band) {
+  const int per_band = band * cols * groups;
   const int first = step / per_band * band;
   const int height = min_of(band, rows - first);
+  const int per_group = height * cols;
   const int rest = step % per_band;
-  return {first + rest % height, rest / height};
+  const int inside = rest % per_group;
+  return {rest / per_group, {first + inside % height, inside / height}};
+}
+
+// The same for one grid.
+MK_HD constexpr GridPos banded(int step, int rows, int cols, int band) {
+  return banded_groups(step, 1, rows, cols, band).at;
 }
 
 }  // namespace mk

@@ -9,6 +9,7 @@
 
 #include "base/macros.h"
 #include "base/math.h"
+#include "core/roles.h"
 
 namespace mk {
 
@@ -27,6 +28,11 @@ struct Range {
 // Block `index` of a length cut into blocks of `size`; the last one is shorter.
 MK_HD constexpr Range block_range(int64_t length, int64_t size, int64_t index) {
   return {index * size, min_of(size, length - index * size)};
+}
+
+// How many tiles a worker still has after number `number`, of those that workers take in turn.
+MK_HD constexpr int64_t tiles_after(int64_t number, const Post& post, int64_t num_tiles) {
+  return (num_tiles - 1 - number) / post.count;
 }
 
 }  // namespace mk

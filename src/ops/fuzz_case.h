@@ -22,6 +22,8 @@ struct FuzzLimits {
   std::optional<int> launches = {};
 };
 
+enum class Tracing { kOff, kOn };
+
 constexpr int kMostFuzzNodes = 4;
 constexpr int kMostFuzzRanks = 4;
 

@@ -21,9 +21,7 @@ std::string what_was_awaited(const FaultRecord& record, const SignalNamer& signa
 }  // namespace
 
 std::string describe_fault(const FaultRecord& record, int64_t timeout_ms, const SignalNamer& signal_name) {
-  const std::string subject = record.tile < 0                 ? ""
-                              : record.role == Role::kCompute ? fmt::format(", tile {}", record.tile)
-                                                              : fmt::format(", chunk {}", record.tile);
+  const std::string subject = record.tile < 0 ? "" : fmt::format(", {} {}", subject_of(record.role), record.tile);
   const std::string how =
       record.kind == FaultKind::kStopped ? "was stopped while it waited" : fmt::format("waited {} ms", timeout_ms);
   return fmt::format("rank {} {} {} {} for {} to reach {} (it holds {}), launch {}{}", record.rank,

@@ -43,7 +43,7 @@ class Plan {
   // Sealed records of all workers of all ranks.
   std::vector<FaultRecord> faults() const;
 
-  // Copied to node peers by `rank` over all launches so far.  Call when no launch is running.
+  // Moved to or from node peers by `rank` over all launches so far.  Call when no launch is running.
   uint64_t nvlink_bytes(int rank) const;
 
  private:

@@ -5,31 +5,10 @@
 #include <tuple>
 
 #include "tests/support/ag_gemm_launch.h"
-#include "tests/support/chaos_fabric.h"
+#include "tests/support/weather.h"
 
 namespace mk::test {
 namespace {
-
-std::unique_ptr<runtime::WorldState> chaotic_world(const WorldShape& shape, uint64_t seed, const ChaosOptions& chaos,
-                                                   const Options& options = {}) {
-  return runtime::make_local_world(shape, DeviceKind::kCpu, options, [=](std::unique_ptr<Fabric> inner, int rank) {
-    return std::make_unique<ChaosFabric>(std::move(inner), seed_of(seed, rank), chaos);
-  });
-}
-
-struct Weather {
-  const char* name;
-  ChaosOptions chaos;
-  int ring_capacity;
-};
-
-constexpr Weather kWeathers[] = {
-    {"mixed", {}, 256},
-    {"mostly_full", {.full = 90}, 2},
-    {"long_stalls", {.stall = 20, .stall_calls = 500}, 256},
-    {"puts_pile_up", {.full = 0, .release = 3}, 256},
-    {"told_very_late", {.full = 0, .release = 90, .report = 2}, 1},
-};
 
 using WorldAndWeather = std::tuple<WorldShape, Weather>;
 

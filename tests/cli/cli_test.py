@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tests/cli/cli_test.py — the contract of the program `mkernel`: exit codes, one-line errors, JSON rows.
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -14,6 +15,8 @@ PROGRAM = None
 
 KEYS = {"op", "device", "nodes", "ranks", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
         "nvlink_bytes", "network_bytes", "workspace_bytes", "error", "bound", "correct", "commit"}
+
+OPERATORS = ("ag_gemm", "gemm_rs")
 
 # nodes, ranks, rows a rank, n, k, dtype
 ROWS = [(1, 1, 33, 65, 17, "fp32"), (1, 2, 1, 1, 1, "bf16"), (1, 8, 31, 7, 13, "fp16"), (2, 1, 97, 2, 3, "bf16"),
@@ -62,11 +65,18 @@ WRONG_USAGE = [
     (["bench", "--fixed-cost", "--m", "8192", "--n", "8", "--k", "8"], "--fixed-cost"),
     (["bench", "--dtype", "fp32"], "--dtype"),
     (["bench", "--repetitions", "0"], "--repetitions"),
-    (["bench", "--split", "1,2,3"], "--split"),
-    (["bench", "--split", "1,2,3,4,5"], "--split"),
-    (["bench", "--split", "a,b,c,d"], "--split"),
+    (["bench", "--split", "1,2,3,4"], "--split"),
+    (["bench", "--split", "compute=x"], "--split"),
     (["bench", "--puts", "pigeon"], "--puts"),
     (["bench", "--no-such-flag"], "--no-such-flag"),
+    (["run", "ag_gemm", "--split", "compute"], "--split"),
+    (["run", "ag_gemm", "--split", "compute=1,paint=1"], "--split"),
+    (["run", "ag_gemm", "--split", "compute=x"], "--split"),
+    (["run", "ag_gemm", "--split", "compute=1"], "--split"),
+    (["run", "gemm_rs", "--device", "cpu", "--split", "compute=1,reduce=0"], "--split"),
+    (["run", "gemm_rs", "--device", "cpu", "--split", "compute=1,reduce=1,intra=1"], "--split"),
+    (["run", "gemm_rs", "--device", "cpu", "--m", "17"], "--m"),
+    (["run", "gemm_rs", "--device", "cpu", "--k", "0"], "--k"),
 ]
 
 
@@ -76,8 +86,8 @@ def mkernel(*arguments, **variables):
                           env=environment)
 
 
-def run_on_cpu(*arguments, **variables):
-    return mkernel("run", "ag_gemm", "--device", "cpu", *arguments, **variables)
+def run_on_cpu(*arguments, op="ag_gemm", **variables):
+    return mkernel("run", op, "--device", "cpu", *arguments, **variables)
 
 
 class Cli(unittest.TestCase):
@@ -95,16 +105,16 @@ class Cli(unittest.TestCase):
         self.assertIn(word, result.stderr)
 
     def test_every_world_is_correct_and_its_row_says_what_was_run(self):
-        for nodes, ranks, shard, n, k, dtype in ROWS:
-            with self.subTest(f"{nodes}x{ranks}"):
+        for op, (nodes, ranks, shard, n, k, dtype) in itertools.product(OPERATORS, ROWS):
+            with self.subTest(f"{op} {nodes}x{ranks}"):
                 asked = {"nodes": nodes, "ranks": ranks, "m": shard * nodes * ranks, "n": n, "k": k, "dtype": dtype,
                          "launches": 5}
                 flags = [word for key, value in asked.items() for word in (f"--{key}", value)]
                 self.json.unlink(missing_ok=True)
-                result = run_on_cpu(*flags, "--json", self.json)
+                result = run_on_cpu(*flags, "--json", self.json, op=op)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 (row,) = self.rows()
-                self.assertLessEqual(asked.items(), row.items())
+                self.assertLessEqual((asked | {"op": op}).items(), row.items())
                 self.assertIs(row["correct"], True)
 
     def test_a_row_has_every_key_of_the_contract(self):
@@ -127,6 +137,21 @@ class Cli(unittest.TestCase):
         self.assertEqual(row["nvlink_bytes"], nodes * (ranks - 1) * shard_bytes)
         self.assertGreater(row["workspace_bytes"], nodes * ranks * shard_bytes)
 
+    def test_bytes_of_a_reduce_scatter_are_those_of_one_launch(self):
+        nodes, ranks, shard, n = 2, 3, 33, 65
+        flags = ["--nodes", nodes, "--ranks", ranks, "--m", nodes * ranks * shard, "--n", n, "--k", 7]
+        self.assertEqual(run_on_cpu(*flags, "--launches", 3, "--json", self.json, op="gemm_rs").returncode, 0)
+        (row,) = self.rows()
+        shard_bytes = shard * n * 2
+        self.assertEqual(row["network_bytes"], (nodes - 1) * shard_bytes)
+        self.assertEqual(row["nvlink_bytes"], nodes * (ranks - 1) * shard_bytes)
+        self.assertGreater(row["workspace_bytes"], (nodes * ranks + 2 * (nodes - 1)) * shard_bytes)
+
+    def test_a_split_is_taken(self):
+        for op, split in (("ag_gemm", "compute=2,intra=1,send=1,forward=1"), ("gemm_rs", "compute=2,reduce=2")):
+            result = run_on_cpu("--m", 64, "--split", split, op=op)
+            self.assertEqual(result.returncode, 0, result.stderr)
+
     def test_rows_are_appended(self):
         for _ in range(2):
             self.assertEqual(run_on_cpu("--m", 32, "--json", self.json).returncode, 0)
@@ -138,7 +163,8 @@ class Cli(unittest.TestCase):
         header = next(line for line in result.stdout.splitlines() if line.startswith("operator"))
         for column in ("world", "shape", "time", "TFLOP/s", "NVLink", "network", "error", "verdict"):
             self.assertIn(column, header)
-        self.assertRegex(result.stdout, r"(?m)^ag_gemm +1x2 .* correct$")
+        for op in OPERATORS:
+            self.assertRegex(result.stdout, rf"(?m)^{op} +1x2 .* correct$")
 
     def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):
         for arguments, word in WRONG_USAGE:
@@ -163,7 +189,7 @@ class Cli(unittest.TestCase):
     def test_info_says_version_devices_and_what_is_missing(self):
         result = mkernel("info")
         self.assertEqual(result.returncode, 0)
-        for word in ("version", "cpu", "gpu", "missing", "ag_gemm"):
+        for word in ("version", "cpu", "gpu", "missing", *OPERATORS):
             self.assertIn(word, result.stdout)
 
     def test_cuda_is_refused_with_the_reason_where_it_is_missing(self):

@@ -10,14 +10,17 @@
 namespace mk::test {
 namespace {
 
-constexpr RoleCounts kCounts[] = {{0, 0, 0, 1}, {1, 0, 0, 1}, {0, 1, 0, 4},  {1, 1, 1, 1},
-                                  {3, 2, 4, 7}, {8, 2, 8, 2}, {8, 4, 8, 112}};
+// Intra, send, forward, compute, reduce.
+constexpr RoleCounts kCounts[] = {{0, 0, 0, 1},    {1, 0, 0, 1},    {0, 1, 0, 4},     {1, 1, 1, 1},
+                                  {3, 2, 4, 7},    {8, 2, 8, 2},    {8, 4, 8, 112},   {0, 0, 0, 1, 1},
+                                  {0, 0, 0, 5, 3}, {2, 0, 0, 4, 1}, {4, 3, 2, 100, 8}};
 
 int count_of(const RoleCounts& counts, Role role) {
   switch (role) {
     case Role::kIntra: return counts.intra;
     case Role::kSend: return counts.send;
     case Role::kForward: return counts.forward;
+    case Role::kReduce: return counts.reduce;
     default: return counts.compute;
   }
 }
@@ -46,10 +49,10 @@ TEST(Roles, CommunicationHasTheLowestNumbers) {
 
 TEST(Roles, EveryRoleHasItsOwnName) {
   std::set<std::string> names;
-  for (const Role role : {Role::kIntra, Role::kSend, Role::kForward, Role::kCompute}) {
+  for (const Role role : {Role::kIntra, Role::kSend, Role::kForward, Role::kReduce, Role::kCompute}) {
     names.insert(name_of(role));
   }
-  EXPECT_EQ(names.size(), 4u);
+  EXPECT_EQ(names.size(), 5u);
   EXPECT_FALSE(names.contains("?"));
 }
 

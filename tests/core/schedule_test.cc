@@ -6,6 +6,8 @@
 
 #include <map>
 #include <set>
+#include <tuple>
+#include <utility>
 
 #include "tests/support/worlds.h"
 
@@ -104,6 +106,43 @@ TEST(Banded, VisitsEveryPositionOfTheGridOnce) {
         }
       }
     }
+  }
+}
+
+TEST_P(Schedule, ANodeServesEveryNodeOnceAndItselfLast) {
+  for (int node = 0; node < world.nodes; ++node) {
+    std::set<int> served;
+    for (int step = 0; step < world.nodes; ++step) served.insert(served_node_at(node, step, world.nodes));
+    EXPECT_EQ(static_cast<int>(served.size()), world.nodes);
+    EXPECT_EQ(served_node_at(node, world.nodes - 1, world.nodes), node);
+  }
+}
+
+TEST(BandedGroups, VisitsEveryPositionOfEveryGridOnce) {
+  for (const int groups : {1, 2, 5}) {
+    for (const int rows : {1, 2, 3, 8}) {
+      for (const int band : {1, 2, 3, 16}) {
+        constexpr int kCols = 3;
+        std::set<std::tuple<int, int, int>> seen;
+        for (int64_t step = 0; step < int64_t{groups} * rows * kCols; ++step) {
+          const GroupPos pos = banded_groups(step, groups, rows, kCols, band);
+          ASSERT_TRUE(pos.group >= 0 && pos.group < groups && pos.at.row >= 0 && pos.at.row < rows && pos.at.col >= 0 &&
+                      pos.at.col < kCols);
+          ASSERT_TRUE(seen.insert({pos.group, pos.at.row, pos.at.col}).second) << "step " << step;
+        }
+      }
+    }
+  }
+}
+
+TEST(BandedGroups, FinishesABandOfEveryGridBeforeTheNextBegins) {
+  constexpr int kGroups = 3, kRows = 7, kCols = 2, kBand = 3;
+  std::pair<int, int> last{0, 0};  // band and group
+  for (int64_t step = 0; step < kGroups * kRows * kCols; ++step) {
+    const GroupPos pos = banded_groups(step, kGroups, kRows, kCols, kBand);
+    const std::pair now{pos.at.row / kBand, pos.group};
+    ASSERT_GE(now, last);
+    last = now;
   }
 }
 

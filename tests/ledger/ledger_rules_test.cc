@@ -79,6 +79,29 @@ TEST_F(LedgerRules, ComplainsOfTwoRanksWhosePutsPayOneSignal) {
   EXPECT_TRUE(complains_of("puts of ranks 0 and 1 both pay"));
 }
 
+TEST_F(LedgerRules, StoresAndLoadsStayInTheNodeAndAreCountedWhereAPeerIsTouched) {
+  ledger.store(0, {kFirstOperatorWindow, 0, 0}, 8);
+  ledger.store(0, {kFirstOperatorWindow, 1, 0}, 16);
+  ledger.load(0, {kFirstOperatorWindow, 0, 0}, 32);
+  ledger.load(0, {kFirstOperatorWindow, 1, 0}, 64);
+  EXPECT_TRUE(ledger.complaints().empty());
+  EXPECT_EQ(ledger.nvlink_bytes(0), 80u);
+}
+
+TEST_F(LedgerRules, ComplainsOfAStoreToAnotherNodeOrOutsideTheOperatorsWindows) {
+  ledger.store(0, {kFirstOperatorWindow, 2, 0}, 8);
+  EXPECT_TRUE(complains_of("stores to rank 2 across nodes"));
+  ledger.store(0, {kInputWindow, 0, 0}, 8);
+  EXPECT_TRUE(complains_of("outside the operator's windows"));
+}
+
+TEST_F(LedgerRules, ComplainsOfALoadFromAnotherNodeOrFromAnothersInput) {
+  ledger.load(1, {kFirstOperatorWindow, 3, 0}, 8);
+  EXPECT_TRUE(complains_of("loads from rank 3 across nodes"));
+  ledger.load(1, {kInputWindow, 0, 0}, 8);
+  EXPECT_TRUE(complains_of("reads the input of rank 0"));
+}
+
 TEST_F(LedgerRules, ComplainsOfAPutThatLeavesItsRail) {
   ledger.pay_by_put(0, put(0, 3, 0));
   EXPECT_TRUE(complains_of("leaves its rail"));

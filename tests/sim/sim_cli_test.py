@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tests/sim/sim_cli_test.py — the contract of `mkernel fuzz` and `mkernel sim`.
 import argparse
+import itertools
 import json
 import subprocess
 import sys
@@ -10,6 +11,8 @@ import unittest
 from pathlib import Path
 
 PROGRAM = None
+OPERATORS = ("ag_gemm", "gemm_rs")
+PRESETS = ("h200-1x8", "h200-2x8-cx7", "h200-2x8-efa", "h200-scale-2x2")
 
 # What is wrong, and the word its one line must have.
 WRONG_USAGE = [
@@ -33,6 +36,9 @@ WRONG_USAGE = [
     (["sim", "ag_gemm", "--n", "12"], "--n"),
     (["sim", "ag_gemm", "--dtype", "fp32"], "--dtype"),
     (["sim", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
+    (["sim", "gemm_rs", "--m", "24", "--n", "64", "--k", "64"], "--m"),
+    (["sim", "gemm_rs", "--split", "compute=100"], "--split"),
+    (["sim", "gemm_rs", "--split", "compute=100,reduce=100"], "--split"),
 ]
 
 # Cluster files that are malformed or impossible, and the word the line must have.
@@ -79,8 +85,14 @@ class SimCommandLine(unittest.TestCase):
                     self.assert_usage(mkernel("sim", "ag_gemm", "--cluster", file), word)
 
     def test_fuzz_ends_with_its_counts(self):
-        result = mkernel("fuzz", "ag_gemm", "--seeds", "5..14", "--nodes", 2)
-        self.assertEqual((result.returncode, result.stdout.splitlines()[-1]), (0, "10 passed, 0 failed"))
+        for op in OPERATORS:
+            result = mkernel("fuzz", op, "--seeds", "5..14", "--nodes", 2)
+            self.assertEqual((result.returncode, result.stdout.splitlines()[-1]), (0, "10 passed, 0 failed"))
+
+    def test_more_reduce_workers_are_a_split_away(self):
+        result = mkernel("sim", "gemm_rs", "--m", 4096, "--split", "compute=120,reduce=12")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"(?m)^reduce +12 workers")
 
     def test_the_same_seed_writes_the_same_trace(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -96,8 +108,8 @@ class SimCommandLine(unittest.TestCase):
     def test_every_preset_predicts_and_says_it_is_uncalibrated(self):
         with tempfile.TemporaryDirectory() as folder:
             rows = Path(folder) / "rows"
-            for preset in ("h200-1x8", "h200-2x8-cx7", "h200-2x8-efa", "h200-scale-2x2"):
-                result = mkernel("sim", "ag_gemm", "--cluster", preset, "--m", 4096, "--json", rows)
+            for op, preset in itertools.product(OPERATORS, PRESETS):
+                result = mkernel("sim", op, "--cluster", preset, "--m", 4096, "--json", rows)
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertIn("uncalibrated", result.stdout)
             for row in map(json.loads, rows.read_text().splitlines()):

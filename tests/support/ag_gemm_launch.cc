@@ -13,16 +13,6 @@
 namespace mk::test {
 namespace {
 
-void fill(Matrix& matrix, Data data, std::mt19937_64& random) {
-  std::uniform_int_distribution<int> whole(-4, 4);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  for (int64_t row = 0; row < matrix.rows(); ++row) {
-    for (int64_t col = 0; col < matrix.cols(); ++col) {
-      matrix.set(row, col, data == Data::kExact ? static_cast<float>(whole(random)) : uniform(random));
-    }
-  }
-}
-
 // A dot product of k terms in fp32, products rounded or not, is off by at most
 // k·u / (1 - k·u) · Σ|a||b| with u = 2^-24; one more term covers the reference's own, far smaller,
 // error.  Rounding that to the output adds half an ulp there.
@@ -106,16 +96,5 @@ void enqueue(runtime::WorldState& world, AgGemmLaunch& launch, const Split& spli
   const runtime::Plan& plan = ag_gemm_op::plan_for(world, ag_gemm_op::problem_of(world.shape(), args), {.split = split});
   for (int rank = 0; rank < world.shape().size(); ++rank) ag_gemm_op::launch_rank(world, plan, rank, args[rank]);
 }
-
-void finish(World& world) { world.synchronize(); }
-
-void finish(runtime::WorldState& world) {
-  world.device().synchronize();
-  world.check_faults();
-}
-
-WorldShape shape_of(const World& world) { return {world.nodes(), world.ranks_per_node()}; }
-
-WorldShape shape_of(const runtime::WorldState& world) { return world.shape(); }
 
 }  // namespace mk::test

@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "mkernel/mkernel.h"
-#include "runtime/world_state.h"
+#include "tests/support/launching.h"
 #include "tests/support/matrix.h"
 #include "tests/support/worlds.h"
 
 namespace mk::test {
-
-enum class Data { kExact, kUniform };
 
 class AgGemmLaunch {
  public:
@@ -45,13 +43,9 @@ class AgGemmLaunch {
   std::vector<Matrix> c_;
 };
 
-// A World as users have it, and one built around a hooked fabric, launch and finish alike.
+// A World as users have it, and one built around a hooked fabric, launch alike.
 void enqueue(World& world, AgGemmLaunch& launch, const Split& split = {});
 void enqueue(runtime::WorldState& world, AgGemmLaunch& launch, const Split& split = {});
-void finish(World& world);
-void finish(runtime::WorldState& world);
-WorldShape shape_of(const World& world);
-WorldShape shape_of(const runtime::WorldState& world);
 
 struct RunOptions {
   DType dtype = DType::kFp32;
@@ -64,18 +58,12 @@ struct RunOptions {
 // Queues the launches back to back, waits once, and checks every one.
 template <class AnyWorld>
 testing::AssertionResult runs_right(AnyWorld& world, const Shape& shape, const RunOptions& options = {}) {
-  std::vector<AgGemmLaunch> launches;
-  for (int i = 0; i < options.launches; ++i) {
-    launches.emplace_back(shape_of(world), shape, options.dtype, seed_of(options.seed, i), options.data);
-    enqueue(world, launches.back(), options.split);
-  }
-  finish(world);
-  for (size_t i = 0; i < launches.size(); ++i) {
-    if (auto right = launches[i].is_right(); !right) {
-      return right << " (" << name_of(shape_of(world)) << ", " << name_of(shape) << ", launch " << i + 1 << ")";
-    }
-  }
-  return testing::AssertionSuccess();
+  return all_run_right<AgGemmLaunch>(world, options.launches, options.split,
+                                     [&](int i) {
+                                       return AgGemmLaunch(shape_of(world), shape, options.dtype,
+                                                           seed_of(options.seed, i), options.data);
+                                     })
+         << ", " << name_of(shape);
 }
 
 }  // namespace mk::test

@@ -20,6 +20,7 @@ class Matrix {
   Tensor view() { return {bytes_.data(), dtype_, rows_, cols_}; }
   int64_t rows() const { return rows_; }
   int64_t cols() const { return cols_; }
+  const std::vector<std::byte>& bytes() const { return bytes_; }
 
   // All bits set is a NaN in every dtype.
   void poison() { std::memset(bytes_.data(), 0xff, bytes_.size()); }

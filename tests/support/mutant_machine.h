@@ -25,12 +25,15 @@ enum class Wrong {
   kPutFromInput,    // starts from memory the network cannot read
   kWaitForLater,    // for the launch after this one
   kWaitForEarlier,  // for the launch before: passes at once
+  kStoreToNextNode,
+  kLoadFromNextNode,
 };
 
 inline std::string name_of(Wrong wrong) {
-  constexpr const char* kNames[] = {"AddDropped",   "AddDoubled",   "AddMisaimed",   "PutDropped",
-                                    "PutDoubled",   "PutMisaimed",  "PutToNextNode", "PutDataStray",
-                                    "PutFromInput", "WaitForLater", "WaitForEarlier"};
+  constexpr const char* kNames[] = {"AddDropped",      "AddDoubled",   "AddMisaimed",    "PutDropped",
+                                    "PutDoubled",      "PutMisaimed",  "PutToNextNode",  "PutDataStray",
+                                    "PutFromInput",    "WaitForLater", "WaitForEarlier", "StoreToNextNode",
+                                    "LoadFromNextNode"};
   return kNames[static_cast<int>(wrong)];
 }
 
@@ -76,10 +79,20 @@ class MutantMachine {
   }
 
   void copy(const Place& to, const Place& from, uint64_t bytes) { inner_.copy(to, from, bytes); }
+  void store(Place to, uint64_t bytes) {
+    if (mutation_.strikes(Wrong::kStoreToNextNode)) to.rank = in_next_node(to.rank);
+    inner_.store(to, bytes);
+  }
+  void load(Place from, uint64_t bytes) {
+    if (mutation_.strikes(Wrong::kLoadFromNextNode)) from.rank = in_next_node(from.rank);
+    inner_.load(from, bytes);
+  }
   bool settle() { return inner_.settle(); }
   void note(const Event& event) { inner_.note(event); }
 
  private:
+  int in_next_node(int rank) const { return (rank + world().ranks) % world().size(); }
+
   ledger::LedgerMachine inner_;
   Mutation& mutation_;
 };

@@ -82,10 +82,10 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
   const int64_t shards = problem.world.size();
   sm90::GemmTile tile{asked.m, asked.n, asked.cluster};
   if (tile == sm90::GemmTile{0, 0, 0}) {
-    tile = sm90::choose_tile({problem.m / shards, shards, problem.n, problem.k}, workers);
+    tile = sm90::choose_tile(sm90::kGemmTiles, {problem.m / shards, shards, problem.n, problem.k}, workers);
   }
-  check_arg(sm90::has_tile(tile), "tile is {}x{}x{}; it must be one of {}", tile.m, tile.n, tile.cluster,
-            sm90::tile_names());
+  check_arg(sm90::has_tile(sm90::kGemmTiles, tile), "tile is {}x{}x{}; it must be one of {}", tile.m, tile.n,
+            tile.cluster, sm90::names_of(sm90::kGemmTiles));
   const int rows = tile.m * tile.cluster;
   return {.m = rows, .n = tile.n, .band = std::max(1, kSm90BandRows / rows), .cluster = tile.cluster};
 }

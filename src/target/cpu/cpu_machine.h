@@ -55,6 +55,10 @@ class CpuMachine {
     if (to.rank != from.rank) nvlink_bytes_ += bytes;
   }
 
+  // The target has written, or reads, by itself: the bytes are only counted.
+  void store(const Place& to, uint64_t bytes) { count(to, bytes); }
+  void load(const Place& from, uint64_t bytes) { count(from, bytes); }
+
   bool put(const Put& put, int64_t subject) {
     const RingProducer<HostAtomics> ring{view_.ring};
     const uint64_t position = ring.claim();
@@ -79,6 +83,10 @@ class CpuMachine {
   const std::vector<EventRecord>& events() const { return events_; }
 
  private:
+  void count(const Place& place, uint64_t bytes) {
+    if (place.rank != view_.rank) nvlink_bytes_ += bytes;
+  }
+
   bool wait_until(FaultKind kind, const uint64_t* word, uint64_t wanted, uint32_t signal, int64_t subject) {
     constexpr int kSpins = 64;
     constexpr int kYields = 256;

@@ -36,6 +36,16 @@ void Ledger::copy(int rank, const Place& to, const Place& from, uint64_t bytes) 
   complain(broken_copy_rule(world_, rank, to, from));
 }
 
+void Ledger::store(int rank, const Place& to, uint64_t bytes) {
+  if (to.rank != rank) nvlink_bytes_[rank] += bytes;
+  complain(broken_store_rule(world_, rank, to));
+}
+
+void Ledger::load(int rank, const Place& from, uint64_t bytes) {
+  if (from.rank != rank) nvlink_bytes_[rank] += bytes;
+  complain(broken_load_rule(world_, rank, from));
+}
+
 void Ledger::complain(const std::string& complaint) {
   if (!complaint.empty()) complaints_.push_back(complaint);
 }

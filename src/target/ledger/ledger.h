@@ -29,6 +29,8 @@ class Ledger {
   void pay(int from, const Signal& signal, uint64_t amount);
   void pay_by_put(int from, const Put& put);
   void copy(int rank, const Place& to, const Place& from, uint64_t bytes);
+  void store(int rank, const Place& to, uint64_t bytes);
+  void load(int rank, const Place& from, uint64_t bytes);
 
   // Closes a launch; complaints accumulate.
   void close_launch(uint64_t epoch);

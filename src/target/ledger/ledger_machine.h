@@ -24,6 +24,8 @@ class LedgerMachine {
   }
   void add(const Signal& signal, uint64_t amount) { ledger_.pay(rank_, signal, amount); }
   void copy(const Place& to, const Place& from, uint64_t bytes) { ledger_.copy(rank_, to, from, bytes); }
+  void store(const Place& to, uint64_t bytes) { ledger_.store(rank_, to, bytes); }
+  void load(const Place& from, uint64_t bytes) { ledger_.load(rank_, from, bytes); }
   bool put(const Put& put, int64_t) {
     ledger_.pay_by_put(rank_, put);
     return true;

@@ -12,6 +12,8 @@ const char* name_of(SpanKind kind) {
   switch (kind) {
     case SpanKind::kTile: return "tile";
     case SpanKind::kCopy: return "copy";
+    case SpanKind::kStore: return "store";
+    case SpanKind::kLoad: return "load";
     case SpanKind::kWait: return "wait";
   }
   return "?";

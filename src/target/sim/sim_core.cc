@@ -73,7 +73,7 @@ std::string SimCore::name_of(const Worker& worker) {
 
 std::string SimCore::whereabouts(const Worker& worker, uint64_t epoch, int64_t subject) {
   std::string text = fmt::format("{}, launch {}", name_of(worker), epoch);
-  if (subject >= 0) text += fmt::format(", {} {}", worker.post.role == Role::kCompute ? "tile" : "chunk", subject);
+  if (subject >= 0) text += fmt::format(", {} {}", subject_of(worker.post.role), subject);
   return text;
 }
 

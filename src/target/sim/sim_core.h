@@ -50,9 +50,10 @@ struct Worker {
   int64_t subject = -1;  // the tile or chunk in hand
   Time busy = 0;
   Time waiting = 0;
+  Time stores_land = 0;  // when its last store is there
 };
 
-enum class SpanKind { kTile, kCopy, kWait };
+enum class SpanKind { kTile, kCopy, kStore, kLoad, kWait };
 
 // A piece of a worker's time, for traces.
 struct Span {

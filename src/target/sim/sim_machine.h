@@ -24,7 +24,10 @@ class SimMachine {
   }
   void add(const Signal& signal, uint64_t amount) { sim_.add(worker_, signal, amount); }
   void copy(const Place& to, const Place& from, uint64_t bytes) { sim_.copy(worker_, to, from, bytes, subject_); }
+  void store(const Place& to, uint64_t bytes) { sim_.store(worker_, to, bytes, subject_); }
+  void load(const Place& from, uint64_t bytes) { sim_.load(worker_, from, bytes, subject_); }
   bool put(const Put& put, int64_t subject) {
+    sim_.land_stores(worker_);
     uint64_t position = 0;
     if (!sim_.network().put(worker_, ring_, put, subject, position)) return false;
     puts_end_ = position + 1;
@@ -35,6 +38,7 @@ class SimMachine {
 
   // The target's part of the compute role.
   void compute(const Place& rows, uint64_t bytes, double flops, int64_t tile) {
+    subject_ = tile;
     sim_.compute(worker_, rows, bytes, flops, tile);
   }
   SimWorld& sim() { return sim_; }

@@ -43,18 +43,23 @@ Actor SimMemory::actor(const Worker& worker, int64_t subject) const {
 }
 
 void SimMemory::read(const Actor& actor, const Place& from, uint64_t bytes) {
-  if (!core_.spec.with_data || from.window == kInputWindow || bytes == 0) return;
+  if (!core_.spec.with_data || from.window == kInputWindow || bytes == 0 || !inside(actor, from, bytes)) return;
   const Access access{actor.thread, (*actor.clock)[actor.thread], static_cast<uint32_t>(actor.epoch), actor.subject};
   judge(shadows_[from.rank][from.window].read(from.offset, from.offset + bytes, access, *actor.clock), actor, "reads",
         from);
 }
 
-void SimMemory::copy(const Actor& actor, const Place& to, const Place& from, uint64_t bytes) {
-  if (!core_.spec.with_data || bytes == 0 || !inside(actor, to, bytes) || !inside(actor, from, bytes)) return;
-  read(actor, from, bytes);
+void SimMemory::write(const Actor& actor, const Place& to, uint64_t bytes) {
+  if (!core_.spec.with_data || bytes == 0 || !inside(actor, to, bytes)) return;
   const Access access{actor.thread, (*actor.clock)[actor.thread], static_cast<uint32_t>(actor.epoch), actor.subject};
   judge(shadows_[to.rank][to.window].write(to.offset, to.offset + bytes, access, *actor.clock), actor, "overwrites",
         to);
+}
+
+void SimMemory::copy(const Actor& actor, const Place& to, const Place& from, uint64_t bytes) {
+  if (!core_.spec.with_data || bytes == 0 || !inside(actor, to, bytes) || !inside(actor, from, bytes)) return;
+  read(actor, from, bytes);
+  write(actor, to, bytes);
   std::memcpy(at(to, actor.epoch), at(from, actor.epoch), bytes);
 }
 

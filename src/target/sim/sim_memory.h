@@ -38,6 +38,7 @@ class SimMemory {
   std::byte* at(const Place& place, uint64_t epoch);
 
   void read(const Actor& actor, const Place& from, uint64_t bytes);
+  void write(const Actor& actor, const Place& to, uint64_t bytes);  // the bytes themselves are the caller's
   void copy(const Actor& actor, const Place& to, const Place& from, uint64_t bytes);
 
   Actor actor(const Worker& worker, int64_t subject) const;

@@ -78,11 +78,59 @@ void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t
   memory_.copy(memory_.actor(worker, subject), to, from, bytes);
 }
 
+void SimWorld::store(Worker& worker, const Place& to, uint64_t bytes, int64_t subject) {
+  if (const std::string broken = broken_store_rule(core_.spec.world, worker.rank, to); !broken.empty()) {
+    return core_.complain("rule", broken);
+  }
+  land_stores(worker);
+  const Costs& costs = core_.spec.costs;
+  const Time now = core_.scheduler.now();
+  Time cost = Costs::transfer(bytes, costs.copy_gb_s);
+  if (to.rank != worker.rank) {
+    const Time duration = Costs::transfer(bytes, costs.nvlink_gb_s);
+    cost = std::max(cost, occupy(ranks_[worker.rank].out, ranks_[to.rank].in, now, duration) - now);
+    ranks_[worker.rank].nvlink_bytes += bytes;
+  }
+  worker.stores_land = now + core_.disturbance.vary(cost);
+  memory_.write(memory_.actor(worker, subject), to, bytes);
+  if (core_.spec.traced) {
+    core_.spans.push_back({worker.number, SpanKind::kStore, now, worker.stores_land, subject, worker.epoch,
+                           fmt::format("to rank {}", to.rank)});
+  }
+}
+
+void SimWorld::load(Worker& worker, const Place& from, uint64_t bytes, int64_t subject) {
+  if (const std::string broken = broken_load_rule(core_.spec.world, worker.rank, from); !broken.empty()) {
+    return core_.complain("rule", broken);
+  }
+  memory_.read(memory_.actor(worker, subject), from, bytes);
+  const Costs& costs = core_.spec.costs;
+  const Time now = core_.scheduler.now();
+  Time cost = Costs::transfer(bytes, 2 * costs.copy_gb_s);  // a copy reads and writes, this only reads
+  std::string detail;
+  if (from.rank != worker.rank) {
+    const Time duration = Costs::transfer(bytes, costs.nvlink_gb_s);
+    cost = std::max(cost, occupy(ranks_[from.rank].out, ranks_[worker.rank].in, now, duration) - now);
+    ranks_[worker.rank].nvlink_bytes += bytes;
+    if (core_.spec.traced) detail = fmt::format("from rank {}", from.rank);
+  }
+  core_.spend(worker, SpanKind::kLoad, cost, subject, std::move(detail));
+}
+
+void SimWorld::land_stores(Worker& worker) {
+  const Time now = core_.scheduler.now();
+  if (worker.stores_land <= now) return;
+  core_.scheduler.sleep(worker.stores_land - now);
+  worker.busy += worker.stores_land - now;
+}
+
 void SimWorld::add(Worker& worker, const Signal& signal, uint64_t amount) {
   if (const std::string broken = broken_add_rule(core_.spec.world, worker.rank, signal); !broken.empty()) {
     return core_.complain("rule", broken);
   }
-  core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.nvlink_latency),
+  const Time now = core_.scheduler.now();
+  const Time landing = std::max(now, worker.stores_land) - now;
+  core_.scheduler.call_after(landing + core_.disturbance.vary(core_.spec.costs.nvlink_latency),
                              [this, signal, amount, clock = memory_.release(worker)] {
                                if (!core_.stopped()) signals_.pay(signal, amount, clock);
                              });

@@ -25,7 +25,13 @@ class SimWorld {
 
   // A copy inside the node by a worker.
   void copy(Worker& worker, const Place& to, const Place& from, uint64_t bytes, int64_t subject);
-  // An add by a worker; it arrives a latency later.
+  // A worker's target has written a tile: the worker goes on while it travels, one at a time.
+  void store(Worker& worker, const Place& to, uint64_t bytes, int64_t subject);
+  // A worker's target reads.
+  void load(Worker& worker, const Place& from, uint64_t bytes, int64_t subject);
+  // Waits until what the worker stored is there, as a put does.
+  void land_stores(Worker& worker);
+  // An add by a worker; it arrives a latency later, and after what the worker stored.
   void add(Worker& worker, const Signal& signal, uint64_t amount);
   // A tile's maths on rows of the worker's own rank.
   void compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile);

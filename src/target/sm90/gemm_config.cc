@@ -11,27 +11,35 @@
 namespace mk::sm90 {
 namespace {
 
-// Relative rate of a tile's mainloop, in the order of kGemmTiles, measured (docs/performance.md).
-constexpr std::array<double, kNumGemmConfigs> kRates = {1.0, 0.99, 0.95, 0.96, 0.89, 0.6};
+// How fast a tile's mainloop is beside the best, measured (docs/performance.md).
+double rate_of(const GemmTile& tile) {
+  struct Rated {
+    GemmTile tile;
+    double rate;
+  };
+  constexpr Rated kRates[] = {{{128, 256, 2}, 1.0},  {{128, 256, 1}, 0.99}, {{256, 128, 1}, 0.95},
+                              {{128, 192, 1}, 0.96}, {{128, 128, 1}, 0.89}, {{64, 128, 1}, 0.6}};
+  static_assert(std::size(kRates) == kGemmTiles.size());
+  return std::ranges::find(kRates, tile, &Rated::tile)->rate;
+}
 
-// Cost of a tile beside its blocks of k, in blocks of k of a 128x256 tile: filling the pipeline, the last store.
+// Cost of a block's first and last tile beside blocks of k, in blocks of k: filling the pipeline, the last store.
 constexpr double kFixedBlocks = 3;
 
 }  // namespace
 
-GemmTile choose_tile(const GemmWork& work, int blocks) {
-  GemmTile best{};
+GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, int blocks) {
+  GemmTile best = tiles.back();
   double least = 0;
-  for (int i = 0; i < kNumGemmConfigs; ++i) {
-    const GemmTile tile = kGemmTiles[i];
+  for (const GemmTile& tile : tiles) {
     if (blocks % tile.cluster != 0) continue;
     const int64_t row_blocks = ceil_div<int64_t>(work.shard_rows, tile.m * tile.cluster);
-    const int64_t tiles = work.shards * row_blocks * ceil_div<int64_t>(work.n, tile.n);
-    const int64_t waves = ceil_div<int64_t>(tiles, std::max(1, blocks / tile.cluster));
-    const double block_cost = tile.m * tile.n / (128.0 * 256.0) / kRates[i];
-    const double cost =
-        waves * block_cost * static_cast<double>(ceil_div<int64_t>(work.k, 64)) + kFixedBlocks * block_cost;
-    if (best.m == 0 || cost < least) {
+    const int64_t num_tiles = work.shards * row_blocks * ceil_div<int64_t>(work.n, tile.n);
+    const int64_t waves = ceil_div<int64_t>(num_tiles, std::max(1, blocks / tile.cluster));
+    const double block_cost = tile.m * tile.n / (128.0 * 256.0) / rate_of(tile);
+    const double blocks_of_k = static_cast<double>(ceil_div<int64_t>(work.k, 64));
+    const double cost = block_cost * (static_cast<double>(waves) * blocks_of_k + kFixedBlocks);
+    if (least == 0 || cost < least) {
       best = tile;
       least = cost;
     }
@@ -39,12 +47,15 @@ GemmTile choose_tile(const GemmWork& work, int blocks) {
   return best;
 }
 
-bool has_tile(const GemmTile& tile) { return std::ranges::find(kGemmTiles, tile) != kGemmTiles.end(); }
+bool has_tile(std::span<const GemmTile> tiles, const GemmTile& tile) {
+  return std::ranges::find(tiles, tile) != tiles.end();
+}
 
-std::string tile_names() {
+std::string names_of(std::span<const GemmTile> tiles) {
   std::string names;
-  for (const GemmTile& tile : kGemmTiles)
+  for (const GemmTile& tile : tiles) {
     names += fmt::format("{}{}x{}x{}", names.empty() ? "" : ", ", tile.m, tile.n, tile.cluster);
+  }
   return names;
 }
 

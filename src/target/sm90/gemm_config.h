@@ -7,8 +7,10 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 
 namespace mk::sm90 {
 
@@ -40,8 +42,8 @@ struct GemmConfig {
 
   // Of 65536 registers, 168 a thread at start: the first warpgroup gives what the consumers take.
   static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr int kJobRegisters = 40;
-  static constexpr int kMathsRegisters = 232;
+  static constexpr int kJobRegisters = 56;
+  static constexpr int kMathsRegisters = 224;
 
   // The last tile of a block leaves through shared memory that no load needs any more: each consumer's own
   // rows of A.  So all its boxes are staged at once.
@@ -55,7 +57,9 @@ struct GemmConfig {
 // Every configuration there is.
 using GemmConfigs = std::tuple<GemmConfig<128, 256, 2, 2>, GemmConfig<128, 256, 2, 1>, GemmConfig<256, 128, 2, 1>,
                                GemmConfig<128, 192, 2, 1>, GemmConfig<128, 128, 2, 1>, GemmConfig<64, 128, 1, 1>>;
-constexpr int kNumGemmConfigs = static_cast<int>(std::tuple_size_v<GemmConfigs>);
+
+// Those of the operators that sum over ranks: blocks by themselves.
+using SoloConfigs = std::tuple<GemmConfig<128, 256, 2, 1>, GemmConfig<128, 128, 2, 1>, GemmConfig<64, 128, 1, 1>>;
 
 // A configuration's name: the tile of a block, and how many blocks share B.
 struct GemmTile {
@@ -71,11 +75,16 @@ constexpr GemmTile tile_of() {
   return {Config::kTileM, Config::kTileN, Config::kCluster};
 }
 
-// The tiles of GemmConfigs, in the same order.
-constexpr std::array<GemmTile, kNumGemmConfigs> kGemmTiles = []<size_t... kIndex>(std::index_sequence<kIndex...>) {
-  return std::array{tile_of<std::tuple_element_t<kIndex, GemmConfigs>>()...};
+// The tiles of a list of configurations, in the same order.
+template <class Configs>
+constexpr auto tiles_of() {
+  return []<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    return std::array{tile_of<std::tuple_element_t<kIndex, Configs>>()...};
+  }
+  (std::make_index_sequence<std::tuple_size_v<Configs>>());
 }
-(std::make_index_sequence<kNumGemmConfigs>());
+constexpr auto kGemmTiles = tiles_of<GemmConfigs>();
+constexpr auto kSoloTiles = tiles_of<SoloConfigs>();
 
 struct GemmWork {
   int64_t shard_rows = 0;
@@ -84,10 +93,10 @@ struct GemmWork {
   int64_t k = 0;
 };
 
-// The tile that computes `work` soonest on so many blocks: whole waves of tiles, each at its tile's rate.
-GemmTile choose_tile(const GemmWork& work, int blocks);
+// Of `tiles`, the one that computes `work` soonest on so many blocks: whole waves of tiles, each at its rate.
+GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, int blocks);
 
-bool has_tile(const GemmTile& tile);
-std::string tile_names();  // "128x256, …"
+bool has_tile(std::span<const GemmTile> tiles, const GemmTile& tile);
+std::string names_of(std::span<const GemmTile> tiles);  // "128x256x2, …"
 
 }  // namespace mk::sm90

@@ -11,16 +11,20 @@
 
 namespace mk::sm90 {
 
-template <class Config, class Element, BOrder kOrder>
+// How a box of C is staged: as TMA wants it for a tensor store, or as an image (box_image.cuh), whose boxes at
+// the right edge are narrower.
+enum class Staging { kTensor, kImage };
+
+template <class Config, class Element, BOrder kOrder, Staging kStaging = Staging::kTensor>
 class MathsJob {
  public:
   // The consumers are the second warpgroup of the block and those after it.
   __device__ MathsJob(GemmShared<Config, Element>& shared, int64_t k)
       : shared_(shared), k_blocks_(static_cast<int>((k + Config::kTileK - 1) / Config::kTileK)) {}
 
-  // Every sum passes `hook`, of epilogue.cuh.
+  // Every sum passes `hook`, of epilogue.cuh.  `cols` are left of C from the tile's first column on.
   template <class Hook>
-  __device__ void multiply(int tile_col, const Hook& hook) {
+  __device__ void multiply(int tile_col, int cols, const Hook& hook) {
     Sums sums;
     int block = 0;
     if (pending_) {
@@ -37,6 +41,7 @@ class MathsJob {
     release_stage_before();
     round(sums, tile_col + part_col(), hook);
     pending_ = true;
+    if constexpr (kStaging == Staging::kImage) pending_cols_ = cols - part_col();
   }
 
   // Hands the last tile out.
@@ -130,13 +135,19 @@ class MathsJob {
     const int lane = thread() % 32;
     // stmatrix: lanes 0-7 address rows 0-7, lanes 8-15 rows 8-15, lanes 16-31 the next 8 columns.
     const int row = thread() / 32 * 16 + lane % 16;
-    const uint32_t row_address = shared_address(to) + row * 128;
+    const int cols = kStaging == Staging::kImage ? pending_cols_ - box % kBoxesAcross * Config::kBox : Config::kBox;
 #pragma unroll
     for (int pair = 0; pair < 4; ++pair) {
-      const int chunk = pair * 2 + lane / 16;
       const uint32_t* v = values + pair * 4;
-      store_matrices(row_address + ((chunk ^ (row % 8)) * 16), v[0], v[1], v[2], v[3]);
+      store_matrices(shared_address(to) + staged_at(row, pair * 2 + lane / 16, cols), v[0], v[1], v[2], v[3]);
     }
+  }
+
+  // Where 8 columns of a row of a box with `cols` columns go, in bytes.  A narrow box leaves the end of its
+  // buffer unused: what lies beyond its columns is thrown there.
+  __device__ static uint32_t staged_at(int row, int chunk, int cols) {
+    if (kStaging == Staging::kTensor || cols >= Config::kBox) return row * 128 + (chunk ^ (row % 8)) * 16;
+    return chunk * 8 < cols ? row * cols * 2 + chunk * 16 : Config::kBox * Config::kBox * 2 - 16;
   }
 
   __device__ void tell(uint64_t* full) {
@@ -150,6 +161,7 @@ class MathsJob {
   Cursor<Config::kStages> cursor_;
   Cursor<Config::kStoreBuffers> c_cursor_;
   bool pending_ = false;
+  int pending_cols_ = 0;
   uint32_t rounded_[Config::kSlabs][Config::kPartN / 4];
 };
 

@@ -49,6 +49,12 @@ class StoreJob {
     return !is_void;
   }
 
+  // One or the other: `after` more tiles of the block follow.
+  template <class SendBox>
+  __device__ bool store_one(int64_t after, SendBox&& send_box) {
+    return after > 0 ? store(send_box) : store_last(send_box);
+  }
+
   // Everything sent so far has been read: shared memory may go.  It lands before the kernel ends.
   __device__ void finish_reads() { ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{}); }
 

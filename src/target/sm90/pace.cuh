@@ -15,12 +15,17 @@
 namespace mk::sm90 {
 
 struct NoPace {
+  struct Setting {};
+  __device__ explicit NoPace(const Setting& = {}) {}
+
   __device__ void charge(uint64_t) const {}
   __device__ void wait() const {}
 };
 
 class PacedLink {
  public:
+  using Setting = LinkPace;
+
   __device__ explicit PacedLink(const LinkPace& pace) : pace_(pace) {}
 
   // Before the copy of these bytes.

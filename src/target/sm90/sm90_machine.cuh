@@ -56,6 +56,27 @@ class Sm90Machine {
     crew_.sync();
   }
 
+  // The crew's threads have written by themselves: after the barrier the leader's next release covers all
+  // of them.  What a TMA store wrote is covered if the leader issued it, see BulkCopier::finish.
+  __device__ void store(const Place& to, uint64_t bytes) {
+    crew_.sync();
+    if (crew_.is_leader() && to.rank != view_.rank) {
+      pace_.charge(bytes);
+      nvlink_bytes_ += bytes;
+    }
+  }
+
+  // The crew's threads read by themselves, after the wait that made it visible.
+  __device__ void load(const Place& from, uint64_t bytes) {
+    if (from.rank == view_.rank) return;
+    if (crew_.is_leader()) {
+      pace_.charge(bytes);
+      pace_.wait();
+      nvlink_bytes_ += bytes;
+    }
+    crew_.sync();
+  }
+
   __device__ bool put(const Put& put, int64_t subject) {
     const RingProducer<SystemAtomics> ring{view_.ring};
     uint64_t position = 0;

@@ -24,4 +24,14 @@ struct ShardedMatrix {
 // A box is box_cols × box_rows of one shard, 128-byte swizzled in shared memory; box_cols is 64.
 CUtensorMap make_tensor_map(const ShardedMatrix& matrix, int box_cols, int box_rows);
 
+// The right operand of a GEMM, in boxes as LoadJob takes them.
+template <class Config, BOrder kOrder>
+CUtensorMap make_right_map(const void* b, DType dtype, int64_t n, int64_t k) {
+  if constexpr (kOrder == BOrder::kKN) {
+    return make_tensor_map({b, dtype, n, k, 1}, Config::kBox, Config::kTileK);
+  } else {
+    return make_tensor_map({b, dtype, k, n, 1}, Config::kTileK, Config::kTileN / Config::kCluster);
+  }
+}
+
 }  // namespace mk::sm90

@@ -10,27 +10,33 @@
 
 namespace mk::sm90 {
 
-// Calls body.operator()<Config, Element, order>() for the configuration whose tile this is.
+// Calls body.operator()<Config>() for the configuration in the list whose tile this is.
+template <class Configs, class Body>
+void with_tile(const GemmTile& tile, Body&& body) {
+  const auto try_config = [&]<class Config>() {
+    if (tile_of<Config>() == tile) body.template operator()<Config>();
+  };
+  [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    (try_config.template operator()<std::tuple_element_t<kIndex, Configs>>(), ...);
+  }
+  (std::make_index_sequence<std::tuple_size_v<Configs>>());
+}
+
+// Calls body.operator()<Element, order>().
 template <class Body>
-void with_config(const GemmTile& tile, DType dtype, BOrder order, Body&& body) {
-  const auto with_element = [&]<class Config, class Element>() {
+void with_types(DType dtype, BOrder order, Body&& body) {
+  const auto with_element = [&]<class Element>() {
     if (order == BOrder::kKN) {
-      body.template operator()<Config, Element, BOrder::kKN>();
+      body.template operator()<Element, BOrder::kKN>();
     } else {
-      body.template operator()<Config, Element, BOrder::kNK>();
+      body.template operator()<Element, BOrder::kNK>();
     }
   };
-  const auto try_config = [&]<size_t kIndex>() {
-    using Config = std::tuple_element_t<kIndex, GemmConfigs>;
-    if (!(kGemmTiles[kIndex] == tile)) return;
-    if (dtype == DType::kBf16) {
-      with_element.template operator()<Config, __nv_bfloat16>();
-    } else {
-      with_element.template operator()<Config, __half>();
-    }
-  };
-  [&]<size_t... kIndex>(std::index_sequence<kIndex...>) { (try_config.template operator()<kIndex>(), ...); }
-  (std::make_index_sequence<kNumGemmConfigs>());
+  if (dtype == DType::kBf16) {
+    with_element.template operator()<__nv_bfloat16>();
+  } else {
+    with_element.template operator()<__half>();
+  }
 }
 
 }  // namespace mk::sm90

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// bench/paced_kernels.cu — the operators' kernels with NVLink slowed down; bf16, B as [K,N].
+#include "bench/paced_kernels.h"
+#include "ops/ag_gemm/ag_gemm_kernel.cuh"
+#include "ops/dense/sm90_launch.h"
+#include "ops/dense/sum_kernel.cuh"
+#include "ops/gemm_ar/gemm_ar_kernel.cuh"
+#include "ops/gemm_rs/gemm_rs_kernel.cuh"
+#include "target/sm90/with_config.cuh"
+
+namespace mk::bench {
+namespace {
+
+using Element = __nv_bfloat16;
+
+template <class Op>
+void launch_sum(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,
+                const LinkPace& pace) {
+  const cudaStream_t stream = dense::stream_of(world.device(), rank, args.stream);
+  const dense::TileImage& image = plan.layout<typename Op::Layout>().image();
+  sm90::with_tile<sm90::SoloConfigs>(dense::gemm_tile_of(image), [&]<class Config>() {
+    dense::launch_sum<Config, Element, BOrder::kKN, Op, sm90::PacedLink>(plan, rank, args, pace, stream);
+  });
+}
+
+}  // namespace
+
+void launch_paced_ag_gemm(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args,
+                          const LinkPace& pace) {
+  const cudaStream_t stream = dense::stream_of(world.device(), rank, args.stream);
+  const sm90::GemmTile tile = ag_gemm_op::gemm_tile_of(plan.layout<ag_gemm_op::Layout>());
+  sm90::with_tile<sm90::GemmConfigs>(tile, [&]<class Config>() {
+    ag_gemm_op::launch_ag_gemm<Config, Element, BOrder::kKN, sm90::PacedLink>(plan, rank, args, pace, stream);
+  });
+}
+
+void launch_paced_gemm_rs(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,
+                          const LinkPace& pace) {
+  launch_sum<gemm_rs_op::GemmRsOp>(world, plan, rank, args, pace);
+}
+
+void launch_paced_gemm_ar(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
+                          const GemmArgs& args, const LinkPace& pace) {
+  if (path == AllReducePath::kOneShot) {
+    launch_sum<gemm_ar_op::OneShotOp>(world, plan, rank, args, pace);
+  } else {
+    launch_sum<gemm_ar_op::TwoShotOp>(world, plan, rank, args, pace);
+  }
+}
+
+}  // namespace mk::bench

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT
+// ops/ag_gemm/ag_gemm_kernel.cuh — AllGather+GEMM as one persistent kernel.
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/cuda_api.h"
+#include "ops/ag_gemm/ag_gemm_configs.h"
+#include "ops/ag_gemm/ag_gemm_protocol.h"
+#include "ops/ag_gemm/ag_gemm_targets.h"
+#include "target/sm90/bulk_copier.cuh"
+#include "target/sm90/gemm_load.cuh"
+#include "target/sm90/gemm_maths.cuh"
+#include "target/sm90/gemm_store.cuh"
+#include "target/sm90/sm90_machine.cuh"
+#include "target/sm90/tensor_map.h"
+#include "target/sm90/warp_crew.cuh"
+
+namespace mk::ag_gemm_op {
+
+template <class Pace>
+struct Params {
+  RankView view;
+  Layout layout;
+  CUtensorMap own;       // this rank's rows, where the caller has them
+  CUtensorMap gathered;  // everybody else's, in the window
+  CUtensorMap b;
+  CUtensorMap c;
+  const void* bias;  // [n] or null
+  Activation activation;
+  [[no_unique_address]] typename Pace::Setting pace;
+};
+
+template <class Config>
+__device__ sm90::TileCoords coords(const Layout& layout, const Tile& tile, int rank) {
+  const int in_cluster = Config::kCluster > 1 ? static_cast<int>(sm90::block_in_cluster()) * Config::kTileM : 0;
+  return {tile.row_block * layout.tile_m + in_cluster, tile.source == rank ? 0 : tile.source, tile.source,
+          tile.col_block * layout.tile_n};
+}
+
+template <class Config, class Element, BOrder kOrder, class Pace>
+__device__ void load_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, nullptr);
+  sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
+  bool alive = true;
+  for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    if (alive && !wait_for_rows(machine, p.layout, tile)) {
+      alive = false;
+      job.give_up();
+    }
+    job.load(tile.source == p.view.rank ? &p.own : &p.gathered, coords<Config>(p.layout, tile, p.view.rank));
+    return true;
+  });
+  job.finish();
+}
+
+template <class Config, class Element, class Pace>
+__device__ void store_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::StoreJob<Config, Element> job(shared);
+  for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
+    const auto send_box = [&](const Element* box, int row, int col) {
+      const int32_t to[3] = {at.col + col, at.row + row, at.c_shard};
+      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, &p.c, to, box);
+    };
+    job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
+    return true;
+  });
+  job.finish_reads();
+}
+
+template <class Config, class Element, BOrder kOrder, class Pace>
+__device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::with_epilogue<Element>(p.bias, p.layout.n, p.activation, [&](const auto& hook) {
+    sm90::MathsJob<Config, Element, kOrder> job(shared, p.layout.k);
+    for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+      job.multiply(tile.col_block * p.layout.tile_n, Config::kTileN, hook);
+      return true;
+    });
+    job.finish();
+  });
+}
+
+template <class Config, class Element, BOrder kOrder, class Pace>
+__device__ void compute(const Params<Pace>& p, Post post, std::byte* memory) {
+  auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
+  post.index /= Config::kCluster;
+  post.count /= Config::kCluster;
+  if (threadIdx.x < 128) {
+    sm90::give_registers<Config::kJobRegisters>();
+    if (threadIdx.x < 32) {
+      load_tiles<Config, Element, kOrder>(p, post, shared);
+    } else {
+      if (threadIdx.x < 64) sm90::prepare_gemm(shared);
+      if (threadIdx.x == 64) {
+        for (const CUtensorMap* map : {&p.own, &p.b, &p.c}) sm90::prefetch_tensor_map(map);
+      }
+      sm90::begin_jobs<Config>();
+      if (threadIdx.x == 32) store_tiles<Config, Element>(p, post, shared);
+    }
+  } else {
+    sm90::begin_jobs<Config>();  // before the registers, which may have to be waited for
+    sm90::take_registers<Config::kMathsRegisters>();
+    multiply_tiles<Config, Element, kOrder>(p, post, shared);
+  }
+}
+
+template <class Pace>
+__device__ void move_chunks(const Params<Pace>& p, const Post& post, std::byte* memory) {
+  auto& pieces = *reinterpret_cast<sm90::BulkPieces*>(memory);
+  if (threadIdx.x >= 32) return;
+  if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
+  __syncwarp();
+  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, &pieces, Pace(p.pace));
+  communicate(machine, p.layout, post);
+  machine.close();
+}
+
+template <class Config, class Element, BOrder kOrder, class Pace>
+__global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __grid_constant__ Params<Pace> p) {
+  extern __shared__ std::byte dynamic[];
+  std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
+  const Post post = p.layout.roles.post_of(blockIdx.x);
+  if (post.role == Role::kCompute) {
+    compute<Config, Element, kOrder>(p, post, memory);
+  } else {
+    move_chunks(p, post, memory);
+  }
+  sm90::end_jobs<Config>();  // every thread has read the epoch and done its work, in the other blocks too
+  if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
+}
+
+template <class Config, class Element, BOrder kOrder, class Pace>
+void launch(const Params<Pace>& params, cudaStream_t stream) {
+  constexpr size_t kSharedBytes = std::max(sizeof(sm90::GemmShared<Config, Element>), sizeof(sm90::BulkPieces)) + 1024;
+  static_assert(kSharedBytes <= sm90::kSharedLimit);
+  const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
+  static std::once_flag prepared;
+  std::call_once(prepared, [&] {
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+               "reserve shared memory for ag_gemm");
+  });
+  cudaLaunchAttribute cluster{};
+  cluster.id = cudaLaunchAttributeClusterDimension;
+  cluster.val.clusterDim = {Config::kCluster, 1, 1};
+  cudaLaunchConfig_t config{};
+  config.gridDim = params.view.workers;
+  config.blockDim = Config::kThreads;
+  config.dynamicSmemBytes = kSharedBytes;
+  config.stream = stream;
+  config.attrs = &cluster;
+  config.numAttrs = Config::kCluster > 1 ? 1 : 0;
+  check_cuda(cudaLaunchKernelEx(&config, kernel, params), "launch ag_gemm");
+}
+
+// Queues the launch of one rank.
+template <class Config, class Element, BOrder kOrder, class Pace>
+void launch_ag_gemm(const runtime::Plan& plan, int rank, const AgGemmArgs& args, const typename Pace::Setting& pace,
+                    cudaStream_t stream) {
+  Params<Pace> params{.view = plan.view(rank), .layout = plan.layout<Layout>()};
+  params.view.windows.input = static_cast<const std::byte*>(args.a.data);
+  params.bias = args.bias.data;
+  params.activation = args.activation;
+  params.pace = pace;
+  const Layout& layout = params.layout;
+  const DType dtype = args.a.dtype;
+  const int shards = layout.world.size();
+  const void* gathered = shards > 1 ? plan.window(kGatheredWindow, rank) : args.a.data;
+  params.own =
+      sm90::make_tensor_map({args.a.data, dtype, layout.k, layout.shard_rows, 1}, Config::kTileK, Config::kTileM);
+  params.gathered =
+      sm90::make_tensor_map({gathered, dtype, layout.k, layout.shard_rows, shards}, Config::kTileK, Config::kTileM);
+  params.b = sm90::make_right_map<Config, kOrder>(args.b.data, dtype, layout.n, layout.k);
+  params.c =
+      sm90::make_tensor_map({args.c.data, dtype, layout.n, layout.shard_rows, shards}, Config::kBox, Config::kBox);
+  launch<Config, Element, kOrder>(params, stream);
+}
+
+inline sm90::GemmTile gemm_tile_of(const Layout& layout) {
+  return {layout.tile_m / layout.cluster, layout.tile_n, layout.cluster};
+}
+
+}  // namespace mk::ag_gemm_op

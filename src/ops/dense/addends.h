@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+// ops/dense/addends.h — which images of a tile are summed, and in which order.
+#pragma once
+
+#include <cstdint>
+
+#include "base/macros.h"
+#include "core/machine.h"
+#include "core/window.h"
+
+namespace mk::dense {
+
+// Images of one tile at equal distances.
+struct Addends {
+  Place first;
+  uint64_t stride = 0;  // bytes
+  int count = 0;
+
+  MK_HD constexpr Place at(int i) const {
+    return Place{first.window, first.rank, first.offset + static_cast<uint64_t>(i) * stride};
+  }
+};
+
+// A result, node after node: `own` is summed by itself, in fp32 and in order, and stands at `position`
+// among the sums of the other nodes.  All in fp32; the result is rounded once.
+struct NodeSums {
+  Addends own;
+  Addends others;
+  int position = 0;
+};
+
+MK_PROTOCOL
+template <Machine M>
+MK_HD void load_all(M& m, const Addends& addends, uint64_t tile_bytes) {
+  for (int i = 0; i < addends.count; ++i) m.load(addends.at(i), tile_bytes);
+}
+
+}  // namespace mk::dense

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// ops/dense/dense_problem.cc — see dense_problem.h.
+#include "ops/dense/dense_problem.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "target/sm90/gemm_config.h"
+
+namespace mk::dense {
+namespace {
+
+const char* name_of(BOrder order) { return order == BOrder::kKN ? "[K,N]" : "[N,K]"; }
+
+struct RoleRow {
+  const char* name;
+  int asked;
+  bool needed;
+};
+
+}  // namespace
+
+TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks) {
+  constexpr int kBandRows = 512;  // low, so that a band is reduced early
+  const sm90::GemmTile tile =
+      sm90::choose_tile(sm90::kSoloTiles, {problem.m / shards, shards, problem.n, problem.k}, blocks);
+  return {.m = tile.m, .n = tile.n, .band = kBandRows / tile.m};
+}
+
+void check_sizes(const Problem& problem, DeviceKind device) {
+  check_arg(problem.m >= 1, "m is {}; it must be at least 1", problem.m);
+  check_arg(problem.n >= 1, "n is {}; it must be at least 1", problem.n);
+  check_arg(problem.k >= 1, "k is {}; it must be at least 1", problem.k);
+  constexpr int64_t kLargest = int64_t{1} << 31;
+  check_arg(problem.m < kLargest, "m is {}; it must be below 2^31", problem.m);
+  check_arg(problem.n < kLargest, "n is {}; it must be below 2^31", problem.n);
+  check_arg(problem.k < kLargest, "k is {}; it must be below 2^31", problem.k);
+  check_arg(problem.dtype == DType::kBf16 || problem.dtype == DType::kFp16 || problem.dtype == DType::kFp32,
+            "dtype is {}; it must be bf16, fp16 or fp32", static_cast<int>(problem.dtype));
+  check_arg(problem.b_order == BOrder::kKN || problem.b_order == BOrder::kNK, "b_order is {}; it must be kKN or kNK",
+            static_cast<int>(problem.b_order));
+  constexpr int64_t kMostElements = int64_t{1} << 56;  // a window may hold several images of m x n
+  check_arg(problem.m <= kMostElements / problem.k && problem.m <= kMostElements / problem.n &&
+                problem.k <= kMostElements / problem.n,
+            "m, n and k are {}, {} and {}; no tensor may have more than 2^56 elements", problem.m, problem.n,
+            problem.k);
+  if (device != DeviceKind::kCuda) return;
+  check_arg(problem.n % 8 == 0, "n is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", problem.n);
+  check_arg(problem.k % 8 == 0, "k is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", problem.k);
+  check_arg(problem.dtype != DType::kFp32, "dtype is fp32; on cuda it must be bf16 or fp16");
+}
+
+void check_world_divides_m(const Problem& problem) {
+  check_arg(problem.m % problem.world.size() == 0, "m is {}; it must be a multiple of the world size {}", problem.m,
+            problem.world.size());
+}
+
+void check_num_tiles(const Problem& problem, int64_t tiles) {
+  constexpr int64_t kMost = int64_t{1} << 28;
+  check_arg(tiles <= kMost, "m and n are {} and {}, which makes {} tiles; there may be 2^28 at most", problem.m,
+            problem.n, tiles);
+}
+
+void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows, int64_t cols, DType dtype,
+                  DeviceKind device) {
+  check_arg(tensor.data != nullptr, "{} of rank {} is a null pointer", name, rank);
+  check_arg(tensor.rows == rows && tensor.cols == cols, "{} of rank {} is {}x{}; it must be {}x{}", name, rank,
+            tensor.rows, tensor.cols, rows, cols);
+  check_arg(tensor.dtype == dtype, "{} of rank {} is {}; a of rank 0 is {} and all tensors must agree", name, rank,
+            mk::name_of(tensor.dtype), mk::name_of(dtype));
+  const uintptr_t alignment = device == DeviceKind::kCuda ? 16 : size_of(dtype);
+  check_arg(reinterpret_cast<uintptr_t>(tensor.data) % alignment == 0,
+            "{} of rank {} is at {}; its address must be a multiple of {} bytes", name, rank, tensor.data, alignment);
+}
+
+Problem problem_of(const WorldShape& world, std::span<const GemmArgs> args) {
+  check_arg(args.size() == static_cast<size_t>(world.size()), "args has {} entries; the world has {} ranks",
+            args.size(), world.size());
+  const GemmArgs& first = args[0];
+  const int64_t n = first.b_order == BOrder::kNK ? first.b.rows : first.b.cols;
+  return {world, first.a.rows, n, first.a.cols, first.a.dtype, first.b_order};
+}
+
+void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t c_rows, DeviceKind device) {
+  const bool is_kn = problem.b_order == BOrder::kKN;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    check_arg(args[i].b_order == problem.b_order, "b_order of rank {} is {}; rank 0 has {} and all must agree", rank,
+              name_of(args[i].b_order), name_of(problem.b_order));
+    check_tensor(args[i].a, "a", rank, problem.m, problem.k, problem.dtype, device);
+    check_tensor(args[i].b, "b", rank, is_kn ? problem.k : problem.n, is_kn ? problem.n : problem.k, problem.dtype,
+                 device);
+    check_tensor(args[i].c, "c", rank, c_rows, problem.n, problem.dtype, device);
+    check_arg(device == DeviceKind::kCuda || args[i].stream == nullptr,
+              "stream of rank {} is set; CPU worlds take null only", rank);
+  }
+}
+
+bool is_open(const Split& split) {
+  return split.compute == 0 && split.intra == 0 && split.send == 0 && split.forward == 0 && split.reduce == 0;
+}
+
+RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
+                         int workers) {
+  const RoleRow rows[] = {{"compute", asked.compute, true},
+                          {"intra", asked.intra, needed.intra},
+                          {"send", asked.send, needed.send},
+                          {"forward", asked.forward, needed.forward},
+                          {"reduce", asked.reduce, needed.reduce}};
+  for (const RoleRow& row : rows) {
+    check_arg(row.needed ? row.asked >= 1 : row.asked == 0,
+              "split.{} is {}; {} in a world of {}x{} ranks takes {} of that role", row.name, row.asked, op,
+              world.nodes, world.ranks, row.needed ? "at least 1" : "0");
+    // Each for itself, so that no sum overflows.
+    check_arg(row.asked <= workers, "split asks for {} workers in one role; a rank of this world has {}", row.asked,
+              workers);
+  }
+  check_arg(asked.total() <= workers, "split asks for {} workers; a rank of this world has {}", asked.total(), workers);
+  return {asked.intra, asked.send, asked.forward, asked.compute, asked.reduce};
+}
+
+RoleCounts filled_up(const WorldShape& world, RoleCounts roles, int workers) {
+  roles.compute = 0;
+  roles.compute = std::max(1, workers - roles.total());
+  check_arg(roles.total() <= workers, "the world has {} ranks, which leaves {} workers a rank; {} are needed",
+            world.size(), workers, roles.total());
+  return roles;
+}
+
+std::string plan_key(const std::string& op, const Problem& problem, const RoleCounts& roles) {
+  return fmt::format("{} {}x{}x{} {} {}", op, problem.m, problem.n, problem.k, mk::name_of(problem.dtype),
+                     in_words(roles));
+}
+
+std::string in_words(const RoleCounts& roles) {
+  std::string words;
+  const auto say = [&](Role role, int count) {
+    if (count > 0) words += fmt::format("{}{} {}", words.empty() ? "" : " ", mk::name_of(role), count);
+  };
+  say(Role::kIntra, roles.intra);
+  say(Role::kSend, roles.send);
+  say(Role::kForward, roles.forward);
+  say(Role::kReduce, roles.reduce);
+  say(Role::kCompute, roles.compute);
+  return words;
+}
+
+}  // namespace mk::dense

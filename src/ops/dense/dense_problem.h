@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT
+// ops/dense/dense_problem.h — the checks that operators around one dense GEMM share.
+//
+// Every check throws Error(kInvalidArgument) with a sentence that begins with the argument's name.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/roles.h"
+#include "core/world_shape.h"
+#include "mkernel/gemm_args.h"
+#include "mkernel/options.h"
+#include "mkernel/types.h"
+
+namespace mk::dense {
+
+struct Problem {
+  WorldShape world;
+  int64_t m = 0;  // rows of the whole result
+  int64_t n = 0;
+  int64_t k = 0;  // of one rank
+  DType dtype = DType::kBf16;
+  BOrder b_order = BOrder::kKN;
+};
+
+struct TileShape {
+  int m = 0;
+  int n = 0;
+  int band = 1;  // row blocks that share columns in the order of visit
+};
+
+// The tile of a GPU for a result whose rows are cut into shards, computed by so many blocks.
+TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks);
+
+// m, n, k and dtype for themselves; whether the world divides m is a check of its own.
+void check_sizes(const Problem& problem, DeviceKind device);
+void check_world_divides_m(const Problem& problem);
+
+// There is a signal for each tile.
+void check_num_tiles(const Problem& problem, int64_t tiles);
+
+void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows, int64_t cols, DType dtype,
+                  DeviceKind device);
+
+Problem problem_of(const WorldShape& world, std::span<const GemmArgs> args);
+void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t c_rows, DeviceKind device);
+
+// Which roles an operator has work for in a world; compute always.
+struct RolesNeeded {
+  bool intra = false;
+  bool send = false;
+  bool forward = false;
+  bool reduce = false;
+};
+
+bool is_open(const Split& split);  // the caller leaves it to the operator
+
+// The caller's split as it is, if the operator can work so with `workers` workers a rank.
+RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
+                         int workers);
+
+// `roles` with all workers that are left as compute.
+RoleCounts filled_up(const WorldShape& world, RoleCounts roles, int workers);
+
+// The name of a plan: what its layout follows from.
+std::string plan_key(const std::string& op, const Problem& problem, const RoleCounts& roles);
+
+// "intra 1 send 2 reduce 1 compute 3": roles without workers are left out.
+std::string in_words(const RoleCounts& roles);
+
+}  // namespace mk::dense

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: MIT
+// ops/dense/sum_kernel.cuh — the persistent kernel of the operators that sum products over ranks.
+//
+// Compute blocks multiply and send each tile, box by box, into an image at its receivers; other blocks sum
+// images and move finished tiles.  An operator says how with a type Op:
+//
+//   Layout
+//   for_each_tile(layout, rank, post, body)          a compute worker's tiles
+//   num_receivers(layout)                            of a partial result
+//   place(layout, rank, tile, step)                  of it at a receiver
+//   wait(m, layout, tile, step)                      before it is written there
+//   tell(m, layout, tile, step)                      after
+//   communicate(m, layout, post, body)               the other roles
+#pragma once
+
+#include <algorithm>
+#include <mutex>
+
+#include "base/cuda_api.h"
+#include "mkernel/gemm_args.h"
+#include "ops/dense/sum_body.cuh"
+#include "runtime/plan.h"
+#include "target/sm90/block_crew.cuh"
+#include "target/sm90/gemm_load.cuh"
+#include "target/sm90/gemm_maths.cuh"
+#include "target/sm90/gemm_store.cuh"
+#include "target/sm90/sm90_machine.cuh"
+#include "target/sm90/tensor_map.h"
+
+namespace mk::dense {
+
+template <class Op, class Pace>
+struct SumParams {
+  RankView view;
+  typename Op::Layout layout;
+  CUtensorMap a;
+  CUtensorMap b;
+  CUtensorMap c;  // used in a world of one rank
+  void* out;
+  [[no_unique_address]] typename Pace::Setting pace;
+};
+
+template <class Config, class Element, BOrder kOrder, class Op, class Pace>
+__device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
+  Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    const TileImage& image = p.layout.image();
+    job.load(&p.a, {tile.row_block * image.tile_m, tile.source, 0, tile.col_block * image.tile_n});
+    return true;
+  });
+  job.finish();
+}
+
+template <class Config, class Element, BOrder kOrder, class Op, class Pace>
+__device__ void multiply_tiles(const SumParams<Op, Pace>& p, const Post& post,
+                               sm90::GemmShared<Config, Element>& shared) {
+  const auto multiply = [&]<sm90::Staging kStaging>() {
+    sm90::MathsJob<Config, Element, kOrder, kStaging> job(shared, p.layout.k);
+    Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+      const TileImage& image = p.layout.image();
+      const int col = tile.col_block * image.tile_n;
+      job.multiply(col, static_cast<int>(image.cols) - col, sm90::Plain{});
+      return true;
+    });
+    job.finish();
+  };
+  if (p.layout.world.size() == 1) {
+    multiply.template operator()<sm90::Staging::kTensor>();
+  } else {
+    multiply.template operator()<sm90::Staging::kImage>();
+  }
+}
+
+// In a world of one rank a tile goes straight to C.
+template <class Config, class Element, class Op, class Pace>
+__device__ void write_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::StoreJob<Config, Element> job(shared);
+  Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    const TileImage& image = p.layout.image();
+    const auto send_box = [&](const Element* box, int row, int col) {
+      const int32_t to[3] = {tile.col_block * image.tile_n + col, tile.row_block * image.tile_m + row, 0};
+      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, &p.c, to, box);
+    };
+    job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
+    return true;
+  });
+  job.finish_reads();
+}
+
+template <class Config, class Element, class Op, class Pace>
+__device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
+                              sm90::GemmShared<Config, Element>& shared) {
+  sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, nullptr, Pace(p.pace));
+  sm90::StoreJob<Config, Element> job(shared);
+  const int receivers = Op::num_receivers(p.layout);
+  bool alive = true;
+  Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    for (int step = 0; step < receivers; ++step) alive = alive && Op::wait(machine, p.layout, tile, step);
+    const sm90::BoxImage boxes = box_image(p.layout.image(), tile);
+    const auto send_box = [&](const Element* box, int row, int col) {
+      const int bytes = boxes.box_bytes(row, col);
+      if (!alive || bytes == 0) return;
+      for (int step = 0; step < receivers; ++step) {
+        const Place at = Op::place(p.layout, p.view.rank, tile, step);
+        std::byte* to = p.view.windows.resolve(p.view.world, at) + boxes.box_offset(row, col);
+        sm90::ptx::cp_async_bulk(sm90::ptx::space_global, sm90::ptx::space_shared, to, box,
+                                 static_cast<uint32_t>(bytes));
+      }
+    };
+    job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
+    job.finish();
+    for (int step = 0; alive && step < receivers; ++step) Op::tell(machine, p.layout, tile, step);
+    return true;
+  });
+  machine.close();
+}
+
+template <class Config, class Element, BOrder kOrder, class Op, class Pace>
+__device__ void compute(const SumParams<Op, Pace>& p, const Post& post, std::byte* memory) {
+  auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
+  if (threadIdx.x < 128) {
+    sm90::give_registers<Config::kJobRegisters>();
+    if (threadIdx.x < 32) {
+      load_tiles<Config, Element, kOrder>(p, post, shared);
+    } else {
+      if (threadIdx.x < 64) sm90::prepare_gemm(shared);
+      if (threadIdx.x == 64) {
+        for (const CUtensorMap* map : {&p.a, &p.b, &p.c}) sm90::prefetch_tensor_map(map);
+      }
+      sm90::begin_jobs<Config>();
+      if (threadIdx.x == 32) {
+        if (p.layout.world.size() == 1) {
+          write_tiles<Config, Element>(p, post, shared);
+        } else {
+          deliver_tiles<Config, Element>(p, post, shared);
+        }
+      }
+    }
+  } else {
+    sm90::begin_jobs<Config>();
+    sm90::take_registers<Config::kMathsRegisters>();
+    multiply_tiles<Config, Element, kOrder>(p, post, shared);
+  }
+}
+
+template <class Config, class Element, BOrder kOrder, class Op, class Pace>
+__global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_constant__ SumParams<Op, Pace> p) {
+  extern __shared__ std::byte dynamic[];
+  std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
+  const Post post = p.layout.roles.post_of(blockIdx.x);
+  if (post.role == Role::kCompute) {
+    compute<Config, Element, kOrder>(p, post, memory);
+  } else {
+    sm90::Sm90Machine<sm90::BlockCrew, Pace> machine(p.view, post, nullptr, Pace(p.pace));
+    SumBody<Element> body(p.view, p.layout.image(), Op::Layout::kOutput, p.out);
+    Op::communicate(machine, p.layout, post, body);
+    machine.close();
+  }
+  sm90::end_jobs<Config>();  // every thread has read the epoch and done its work
+  if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
+}
+
+// Queues the launch of one rank.
+template <class Config, class Element, BOrder kOrder, class Op, class Pace>
+void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const typename Pace::Setting& pace,
+                cudaStream_t stream) {
+  SumParams<Op, Pace> params{.view = plan.view(rank), .layout = plan.layout<typename Op::Layout>()};
+  params.view.windows.input = static_cast<const std::byte*>(args.a.data);
+  params.out = args.c.data;
+  params.pace = pace;
+  const TileImage& image = params.layout.image();
+  const DType dtype = args.a.dtype;
+  const int64_t k = params.layout.k;
+  const int64_t shards = params.layout.m() / image.rows;
+  params.a = sm90::make_tensor_map({args.a.data, dtype, k, image.rows, shards}, Config::kTileK, Config::kTileM);
+  params.b = sm90::make_right_map<Config, kOrder>(args.b.data, dtype, image.cols, k);
+  params.c = sm90::make_tensor_map({args.c.data, dtype, image.cols, image.rows, 1}, Config::kBox, Config::kBox);
+
+  constexpr size_t kSharedBytes = sizeof(sm90::GemmShared<Config, Element>) + 1024;
+  static_assert(kSharedBytes <= sm90::kSharedLimit && Config::kCluster == 1);
+  const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
+  static std::once_flag prepared;
+  std::call_once(prepared, [&] {
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
+               "reserve shared memory");
+  });
+  kernel<<<params.view.workers, Config::kThreads, kSharedBytes, stream>>>(params);
+  check_cuda(cudaGetLastError(), "launch a kernel");
+}
+
+}  // namespace mk::dense

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// ops/dense/sum_ledger.h — the protocols that sum products over ranks, on the ledger.
+//
+// A Layout brings its protocol's work(machine, layout, post, body) along by its namespace.
+#pragma once
+
+#include "ops/account.h"
+#include "ops/dense/no_body.h"
+
+namespace mk::dense {
+
+template <class Layout, class MakeMachine>
+void account(ledger::Ledger& ledger, const Layout& layout, int launches, MakeMachine&& make) {
+  account_with(ledger, layout.world, layout.roles, launches, make, [&](auto& machine, const Post& post) {
+    NoBody body;
+    work(machine, layout, post, body);
+  });
+}
+
+template <class Layout>
+ledger::Ledger account(const Layout& layout, int launches) {
+  ledger::Ledger ledger(layout.world);
+  account(ledger, layout, launches,
+          [&](int rank, uint64_t epoch) { return ledger::LedgerMachine(ledger, layout.world, rank, epoch); });
+  return ledger;
+}
+
+}  // namespace mk::dense

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_ar/gemm_ar.cc — the public call: check, choose the path, plan, launch every rank.
+#include "mkernel/gemm_ar.h"
+
+#include "ops/dense/sum_plan.h"
+#include "ops/gemm_ar/gemm_ar_configs.h"
+#include "ops/gemm_ar/gemm_ar_targets.h"
+#include "ops/host_launch.h"
+
+namespace mk {
+namespace gemm_ar_op {
+namespace {
+
+runtime::PlanSpec make_spec(const runtime::WorldState& world, const Problem& problem, AllReducePath path,
+                            const RoleCounts& roles) {
+  const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
+  const int64_t shards = path == AllReducePath::kOneShot ? 1 : problem.world.size();
+  const TileShape tile = on_gpu ? dense::gpu_tile(problem, shards, roles.compute) : kCpuTile;
+  return path == AllReducePath::kOneShot ? dense::plan_spec(make_one_shot(problem, tile, roles))
+                                         : dense::plan_spec(make_two_shot(problem, tile, roles));
+}
+
+}  // namespace
+
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, AllReducePath path, const Split& split) {
+  const RoleCounts roles = choose_roles(problem, path, split, world.device().workers_per_rank());
+  const char* name = path == AllReducePath::kOneShot ? "gemm_ar one shot" : "gemm_ar two shots";
+  return world.plan(dense::plan_key(name, problem, roles), [&] { return make_spec(world, problem, path, roles); });
+}
+
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
+                 const GemmArgs& args) {
+  if (world.device().kind() == DeviceKind::kCuda) {
+    launch_sm90(world, plan, path, rank, args);
+  } else {
+    launch_cpu(world, plan, path, rank, args);
+  }
+}
+
+}  // namespace gemm_ar_op
+
+void gemm_ar(World& world, std::span<const GemmArgs> args, const GemmArOptions& options) {
+  runtime::WorldState& state = world.state();
+  const gemm_ar_op::Problem problem = dense::problem_of(state.shape(), args);
+  const AllReducePath path = gemm_ar_op::path_for(problem, options.path);
+  gemm_ar_op::check_problem(problem, path, world.device());
+  dense::check_args(problem, args, problem.m, world.device());
+  state.check_usable();
+  const runtime::Plan& plan = gemm_ar_op::plan_for(state, problem, path, options.split);
+  launch_every_rank(state, [&](int rank) { gemm_ar_op::launch_rank(state, plan, path, rank, args[rank]); });
+}
+
+int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype, AllReducePath asked) {
+  const runtime::WorldState& state = world.state();
+  const gemm_ar_op::Problem problem{state.shape(), m, n, k, dtype};
+  const AllReducePath path = gemm_ar_op::path_for(problem, asked);
+  gemm_ar_op::check_problem(problem, path, world.device());
+  const RoleCounts roles = gemm_ar_op::choose_roles(problem, path, {}, state.device().workers_per_rank());
+  return static_cast<int64_t>(runtime::workspace_bytes(gemm_ar_op::make_spec(state, problem, path, roles)));
+}
+
+}  // namespace mk

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_ar/gemm_ar_configs.h — the tilings that exist: those of GEMM+ReduceScatter, for both paths.
+#pragma once
+
+#include "ops/gemm_rs/gemm_rs_configs.h"
+
+namespace mk::gemm_ar_op {
+
+constexpr dense::TileShape kCpuTile = gemm_rs_op::kCpuTile;
+constexpr dense::TileShape kSm90Tile = gemm_rs_op::kSm90Tile;
+constexpr dense::TileShape kSimTile = gemm_rs_op::kSimTile;
+
+}  // namespace mk::gemm_ar_op

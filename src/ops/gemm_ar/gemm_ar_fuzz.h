@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_ar/gemm_ar_fuzz.h — what a seed draws for GEMM+AllReduce, on either path.
+#pragma once
+
+#include "ops/dense/sum_fuzz.h"
+#include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
+#include "ops/gemm_ar/gemm_ar_protocol.h"
+
+namespace mk::gemm_ar_op {
+
+TwoShotLayout draw_two_shot(sim::Random& random, const FuzzLimits& limits);
+OneShotLayout draw_one_shot(sim::Random& random, const FuzzLimits& limits);
+
+using TwoShotRun = dense::FuzzRun<TwoShotLayout, draw_two_shot>;
+using OneShotRun = dense::FuzzRun<OneShotLayout, draw_one_shot>;
+
+}  // namespace mk::gemm_ar_op

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_ar/gemm_ar_problem.h — which path GEMM+AllReduce takes, and what is refused.
+#pragma once
+
+#include "mkernel/gemm_ar.h"
+#include "ops/dense/dense_problem.h"
+#include "ops/gemm_ar/gemm_ar_one_shot.h"
+#include "ops/gemm_ar/gemm_ar_two_shot.h"
+
+namespace mk::gemm_ar_op {
+
+using dense::Problem;
+using dense::TileShape;
+
+// One shot moves ·M·N elements over NVLink instead of 2·(R-1)/R·M·N, and saves two hops, some
+// microseconds: at NVLink's rate that buys about half a megabyte among eight ranks.
+constexpr int64_t kMostOneShotRows = 256;
+constexpr int64_t kMostOneShotBytes = 512 * 1024;
+
+bool chooses_one_shot(const Problem& problem);
+
+// What is asked for, or the choice: kOneShot or kTwoShot, never kAuto.
+AllReducePath path_for(const Problem& problem, AllReducePath asked);
+
+void check_problem(const Problem& problem, AllReducePath path, DeviceKind device);
+
+// The split for `workers` workers per rank if the caller left it open; else the caller's, checked.
+RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split& asked, int workers);
+
+TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+
+}  // namespace mk::gemm_ar_op

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_rs/gemm_rs.cc — the public call: check, plan, launch every rank.
+#include "mkernel/gemm_rs.h"
+
+#include "ops/dense/sum_plan.h"
+#include "ops/gemm_rs/gemm_rs_configs.h"
+#include "ops/gemm_rs/gemm_rs_targets.h"
+#include "ops/host_launch.h"
+
+namespace mk {
+namespace gemm_rs_op {
+namespace {
+
+Layout layout_for(const runtime::WorldState& world, const Problem& problem, const Split& split) {
+  const RoleCounts roles = choose_roles(problem, split, world.device().workers_per_rank());
+  const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
+  const TileShape tile = on_gpu ? dense::gpu_tile(problem, problem.world.size(), roles.compute) : kCpuTile;
+  return make_layout(problem, tile, roles);
+}
+
+}  // namespace
+
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
+  const Layout layout = layout_for(world, problem, split);
+  return world.plan(dense::plan_key("gemm_rs", problem, layout.roles), [&] { return dense::plan_spec(layout); });
+}
+
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args) {
+  if (world.device().kind() == DeviceKind::kCuda) {
+    launch_sm90(world, plan, rank, args);
+  } else {
+    launch_cpu(world, plan, rank, args);
+  }
+}
+
+}  // namespace gemm_rs_op
+
+void gemm_rs(World& world, std::span<const GemmArgs> args, const GemmRsOptions& options) {
+  runtime::WorldState& state = world.state();
+  const gemm_rs_op::Problem problem = dense::problem_of(state.shape(), args);
+  gemm_rs_op::check_problem(problem, world.device());
+  dense::check_args(problem, args, problem.m / world.size(), world.device());
+  state.check_usable();
+  const runtime::Plan& plan = gemm_rs_op::plan_for(state, problem, options.split);
+  launch_every_rank(state, [&](int rank) { gemm_rs_op::launch_rank(state, plan, rank, args[rank]); });
+}
+
+int64_t gemm_rs_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype) {
+  const gemm_rs_op::Problem problem{world.state().shape(), m, n, k, dtype};
+  gemm_rs_op::check_problem(problem, world.device());
+  return static_cast<int64_t>(
+      runtime::workspace_bytes(dense::plan_spec(gemm_rs_op::layout_for(world.state(), problem, {}))));
+}
+
+}  // namespace mk

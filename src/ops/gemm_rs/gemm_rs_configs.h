@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_rs/gemm_rs_configs.h — the tilings that exist.
+//
+// Bands are lower than those of AllGather+GEMM: a band is reduced when all owners' tiles of it are made,
+// and the network should not wait long for the first.
+#pragma once
+
+#include "ops/dense/dense_problem.h"
+
+namespace mk::gemm_rs_op {
+
+// Small, so that tests with small shapes have many tiles and tails.
+constexpr dense::TileShape kCpuTile{.m = 32, .n = 64, .band = 2};
+
+constexpr dense::TileShape kSm90Tile{.m = 128, .n = 256, .band = 4};
+
+// Tiny, so that a fuzzed run of a whole world takes milliseconds and still has tails.
+constexpr dense::TileShape kSimTile{.m = 4, .n = 8, .band = 2};
+
+}  // namespace mk::gemm_rs_op

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_rs/gemm_rs_problem.cc — see gemm_rs_problem.h.
+#include "ops/gemm_rs/gemm_rs_problem.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace mk::gemm_rs_op {
+
+void check_problem(const Problem& problem, DeviceKind device) {
+  dense::check_sizes(problem, device);
+  dense::check_world_divides_m(problem);
+}
+
+RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers) {
+  const bool has_others = problem.world.size() > 1;
+  if (!dense::is_open(asked)) {
+    return dense::checked_split("gemm_rs", problem.world, asked, {.reduce = has_others}, workers);
+  }
+  // What NVLink brings in is read once: five to eight blocks keep up with it.
+  RoleCounts roles;
+  roles.reduce = has_others ? std::clamp(workers / 16, 1, 8) : 0;
+  return dense::filled_up(problem.world, roles, workers);
+}
+
+Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
+  Layout layout;
+  layout.world = problem.world;
+  layout.shard = dense::make_image(problem.m / problem.world.size(), problem.n, size_of(problem.dtype), tile.m, tile.n);
+  layout.k = problem.k;
+  layout.band = tile.band;
+  layout.roles = roles;
+  dense::check_num_tiles(problem, layout.num_tiles());
+  return layout;
+}
+
+std::vector<uint64_t> window_bytes(const Layout& layout) {
+  if (layout.world.size() == 1) return {0, 0, 0};
+  const uint64_t shard = layout.shard.bytes();
+  const uint64_t between_nodes = (layout.world.nodes - 1) * shard;
+  return {layout.world.size() * shard, between_nodes, between_nodes};
+}
+
+std::string signal_name(const Layout& layout, uint32_t signal) {
+  const int64_t size = layout.world.size();
+  if (signal < size) return fmt::format("ready[rank {}]", signal);
+  const int64_t group = (signal - size) / layout.shard.tiles();
+  const int64_t tile = (signal - size) % layout.shard.tiles();
+  if (group < layout.world.nodes) return fmt::format("partial[node {}, tile {}]", group, tile);
+  return fmt::format("arrived[node {}, tile {}]", group - layout.world.nodes, tile);
+}
+
+}  // namespace mk::gemm_rs_op

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+// ops/gemm_rs/gemm_rs_problem.h — how GEMM+ReduceScatter is cut, where partial results lie, and what is refused.
+//
+// A rank's rows of the result are its *shard*; the rank is their *owner*.  In each node the rank on the
+// owner's rail is their *reducer*.  Layout is plain data and pure functions: protocol, kernels, ledger
+// and tests all read it.  In a Tile, `source` is the owner.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/macros.h"
+#include "core/roles.h"
+#include "core/tile.h"
+#include "core/window.h"
+#include "core/world_shape.h"
+#include "ops/dense/addends.h"
+#include "ops/dense/dense_problem.h"
+#include "ops/dense/tile_image.h"
+
+namespace mk::gemm_rs_op {
+
+using dense::Problem;
+using dense::TileShape;
+
+// The operator's windows.  Each holds images of a shard.
+constexpr uint32_t kPartialsWindow = 2;  // at the reducer: [owner node][source in this node]
+constexpr uint32_t kOutgoingWindow = 3;  // at the reducer: [other owner nodes], this node's sum on its way out
+constexpr uint32_t kIncomingWindow = 4;  // at the owner: [other nodes], their sums
+
+struct Layout {
+  WorldShape world;
+  dense::TileImage shard;  // M/W × N
+  int64_t k = 0;
+  int band = 1;
+  RoleCounts roles;
+
+  static constexpr dense::Output kOutput = dense::Output::kShard;
+  MK_HD constexpr const dense::TileImage& image() const { return shard; }
+  MK_HD constexpr int64_t m() const { return world.size() * shard.rows; }
+  MK_HD constexpr int64_t num_tiles() const { return world.size() * shard.tiles(); }
+  MK_HD constexpr int64_t num_reduced() const { return world.nodes * shard.tiles(); }  // by one reducer
+  MK_HD constexpr int reducer_of(int rank, int owner) const {
+    return world.rank_at(world.node_of(rank), world.local_of(owner));
+  }
+
+  // By one rank in one launch: each tile of the other nodes' rows, and ready.
+  MK_HD constexpr int64_t most_puts() const { return (world.nodes - 1) * (shard.tiles() + 1); }
+
+  // Where the partial result of a tile by `source` lies, at the tile's reducer in the source's node.
+  MK_HD constexpr Place partial_place(int source, const Tile& tile) const {
+    const int slot = world.node_of(tile.source) * world.ranks + world.local_of(source);
+    return in_slot(kPartialsWindow, reducer_of(source, tile.source), slot, tile);
+  }
+  // The partial results of a tile from all ranks of the reducer's node, in order.
+  MK_HD constexpr dense::Addends partials(int reducer, const Tile& tile) const {
+    const int first = world.rank_at(world.node_of(reducer), 0);
+    return {partial_place(first, tile), static_cast<uint64_t>(shard.bytes()), world.ranks};
+  }
+  // Where a reducer keeps its node's sum for an owner on another node.
+  MK_HD constexpr Place outgoing_place(int reducer, const Tile& tile) const {
+    return in_slot(kOutgoingWindow, reducer, slot_among_others(tile.source, world.node_of(reducer)), tile);
+  }
+  // Where the sum of another node lies at the owner.
+  MK_HD constexpr Place incoming_place(int from_node, const Tile& tile) const {
+    const int own = world.node_of(tile.source);
+    return in_slot(kIncomingWindow, tile.source, from_node < own ? from_node : from_node - 1, tile);
+  }
+  // All there is to sum for a tile of the owner's.
+  MK_HD constexpr dense::NodeSums node_sums(const Tile& tile) const {
+    const dense::Addends others{in_slot(kIncomingWindow, tile.source, 0, tile), static_cast<uint64_t>(shard.bytes()),
+                                world.nodes - 1};
+    return {partials(tile.source, tile), others, world.node_of(tile.source)};
+  }
+
+  // Signals.  ready: `peer` has begun this launch, its windows may be written.  partial: all ranks of this
+  // node have delivered a tile of the owner on `owner_node` that this rank reduces.  arrived: the sum of
+  // another node for an own tile lies here.
+  MK_HD constexpr uint32_t ready(int peer) const { return static_cast<uint32_t>(peer); }
+  MK_HD constexpr uint32_t partial(int owner_node, const Tile& tile) const {
+    return static_cast<uint32_t>(world.size() + owner_node * shard.tiles() + shard.index(tile));
+  }
+  MK_HD constexpr uint32_t arrived(int from_node, const Tile& tile) const {
+    return static_cast<uint32_t>(world.size() + (world.nodes + from_node) * shard.tiles() + shard.index(tile));
+  }
+  MK_HD constexpr uint32_t num_signals() const {
+    return static_cast<uint32_t>(world.size() + (world.nodes > 1 ? 2 : 1) * world.nodes * shard.tiles());
+  }
+
+ private:
+  MK_HD constexpr Place in_slot(uint32_t window, int rank, int slot, const Tile& tile) const {
+    return Place{window, rank, static_cast<uint64_t>(slot * shard.bytes() + shard.tile_bytes(tile).first)};
+  }
+  MK_HD constexpr int slot_among_others(int owner, int node) const {
+    return world.node_of(owner) < node ? world.node_of(owner) : world.node_of(owner) - 1;
+  }
+};
+
+void check_problem(const Problem& problem, DeviceKind device);
+
+// The split for `workers` workers per rank if the caller left it open; else the caller's, checked.
+RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers);
+
+Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+
+// Of each window, from kPartialsWindow on.
+std::vector<uint64_t> window_bytes(const Layout& layout);
+
+std::string signal_name(const Layout& layout, uint32_t signal);
+
+}  // namespace mk::gemm_rs_op

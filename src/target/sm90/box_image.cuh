@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/box_image.cuh — how a tile of 16-bit elements lies in an image on a GPU.
+//
+// As the store job has it in shared memory, so that a box leaves as one bulk copy: stripes of 64 rows, in
+// a stripe boxes of 64 columns, in a box rows of 128 bytes whose 16-byte chunks are swizzled.  Tails are
+// cut, not padded: the last stripe has fewer rows, the last box of a stripe fewer columns and then no
+// swizzle.  Columns are a multiple of 8.
+#pragma once
+
+#include <cstdint>
+
+#include "base/macros.h"
+#include "base/math.h"
+
+namespace mk::sm90 {
+
+struct BoxImage {
+  int rows = 0;  // of the tile
+  int cols = 0;
+
+  static constexpr int kSide = 64;
+  static constexpr int kElementBytes = 2;
+  static constexpr int kChunkBytes = 16;
+
+  MK_HD constexpr int chunks() const { return rows * cols / 8; }
+
+  // The box whose first element is (row, col) of the tile; its size is zero beyond the edges.
+  MK_HD constexpr int box_offset(int row, int col) const {
+    return (row * cols + min_of(kSide, rows - row) * col) * kElementBytes;
+  }
+  MK_HD constexpr int box_bytes(int row, int col) const {
+    if (row >= rows || col >= cols) return 0;
+    return min_of(kSide, rows - row) * min_of(kSide, cols - col) * kElementBytes;
+  }
+
+  struct Element {
+    int row = 0;
+    int col = 0;
+  };
+
+  // The first of the 8 elements in chunk `index`.
+  MK_HD constexpr Element element_of(int index) const {
+    const int at = index * kChunkBytes;
+    const int stripe = at / (kSide * cols * kElementBytes);
+    const int in_stripe = at - stripe * kSide * cols * kElementBytes;
+    const int height = min_of(kSide, rows - stripe * kSide);
+    const int box = in_stripe / (height * kSide * kElementBytes);
+    const int in_box = in_stripe - box * height * kSide * kElementBytes;
+    const int width = min_of(kSide, cols - box * kSide);
+    const int row = in_box / (width * kElementBytes);
+    const int chunk = (in_box - row * width * kElementBytes) / kChunkBytes;
+    const int col = (width == kSide ? chunk ^ (row % 8) : chunk) * 8;
+    return {stripe * kSide + row, box * kSide + col};
+  }
+};
+
+}  // namespace mk::sm90

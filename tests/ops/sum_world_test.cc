@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// tests/ops/sum_world_test.cc — shapes, splits, rings, bytes and workspace of operators that sum over ranks.
+#include <gtest/gtest.h>
+
+#include <tuple>
+#include <vector>
+
+#include "tests/support/sum_launch.h"
+#include "tests/support/sum_traffic.h"
+
+namespace mk::test {
+namespace {
+
+constexpr Shape kSmall{33, 65, 17};
+constexpr Shape kOther{7, 130, 5};
+
+World cpu_world(const WorldShape& shape, const Options& options = {}) {
+  return World::local(shape.nodes, shape.ranks, DeviceKind::kCpu, options);
+}
+
+class SumWorld : public testing::TestWithParam<std::tuple<SumOp, WorldShape>> {
+ protected:
+  const SumOp op = std::get<0>(GetParam());
+  const WorldShape shape = std::get<1>(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, SumWorld, testing::Combine(testing::ValuesIn(kSumOps), testing::ValuesIn(kWorlds)),
+                         joined_names);
+
+TEST_P(SumWorld, TwoShapesAndDTypesMayAlternateWithNoWaitBetween) {
+  World world = cpu_world(shape);
+  std::vector<SumLaunch> launches;
+  for (int i = 0; i < 6; ++i) {
+    const SumCase at{op, i % 2 == 0 ? kSmall : kOther, i % 3 == 0 ? DType::kBf16 : DType::kFp32};
+    launches.emplace_back(shape, at, i);
+    enqueue(world, launches.back());
+  }
+  world.synchronize();
+  for (const SumLaunch& launch : launches) EXPECT_TRUE(launch.is_right());
+}
+
+TEST_P(SumWorld, ARingOfOneCommandIsEnough) {
+  World world = cpu_world(shape, {.ring_capacity = 1});
+  EXPECT_TRUE(runs_right(world, op, {67, 65, 2}));
+}
+
+TEST_P(SumWorld, BytesOnTheLinksAreWhatTheFormulaSaysWithTails) {
+  World world = cpu_world(shape);
+  constexpr int kLaunches = 3;
+  EXPECT_TRUE(runs_right(world, op, kSmall, {.launches = kLaunches}));
+  SumLaunch launch(shape, {op, kSmall}, 1);
+  const runtime::Plan& plan = plan_of(world.state(), launch);
+  const Traffic expected = traffic_of(op, shape, kSmall, DType::kFp32);
+  for (int rank = 0; rank < shape.size(); ++rank) {
+    EXPECT_EQ(plan.nvlink_bytes(rank), kLaunches * expected.nvlink_bytes);
+    EXPECT_EQ(world.state().network_bytes(rank), kLaunches * expected.network_bytes);
+  }
+}
+
+TEST_P(SumWorld, WorkspaceIsWhatTheFormulaSays) {
+  const World world = cpu_world(shape);
+  EXPECT_EQ(workspace_bytes(op, world, kSmall, DType::kBf16), workspace_formula(op, shape, kSmall, DType::kBf16));
+}
+
+TEST_P(SumWorld, DestroyingAWorldFinishesWhatWasQueued) {
+  SumLaunch launch(shape, {op, kSmall}, 1);
+  {
+    World world = cpu_world(shape);
+    enqueue(world, launch);
+  }
+  EXPECT_TRUE(launch.is_right());
+}
+
+// Up to the five workers every CPU rank has.
+TEST_P(SumWorld, TheResultDoesNotDependOnTheSplit) {
+  World world = cpu_world(shape);
+  for (const Split& more : {Split{}, Split{.compute = 2}, Split{.reduce = 2}, Split{.compute = 1, .reduce = 1}}) {
+    Split split = smallest_split(op, shape);
+    split.compute += more.compute;
+    split.reduce += split.reduce > 0 ? more.reduce : 0;
+    EXPECT_TRUE(runs_right(world, op, {67, 65, 2}, {.split = split}));
+  }
+}
+
+}  // namespace
+}  // namespace mk::test

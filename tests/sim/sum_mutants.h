@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// tests/sim/sum_mutants.h — more machines that get one thing wrong: around stores, loads and reductions.
+#pragma once
+
+#include <optional>
+
+#include "tests/sim/mutants.h"
+
+namespace mk::test {
+
+// The signal that a tile is delivered goes out before the tile is written.
+struct SignalsBeforeStores : Mutant {
+  using Mutant::Mutant;
+  void store(const Place& to, uint64_t bytes) {
+    store_now();
+    pending = {to, bytes};
+  }
+  void add(const Signal& signal, uint64_t amount) {
+    Mutant::add(signal, amount);
+    store_now();
+  }
+  bool put(const Put& put, int64_t subject) {
+    store_now();
+    return Mutant::put(put, subject);
+  }
+  void store_now() {
+    if (pending) Mutant::store(pending->to, pending->bytes);
+    pending.reset();
+  }
+  struct Store {
+    Place to;
+    uint64_t bytes;
+  };
+  std::optional<Store> pending;
+};
+
+// A put takes a sum along before it is made.
+struct PutsBeforeStores : SignalsBeforeStores {
+  using SignalsBeforeStores::SignalsBeforeStores;
+  void add(const Signal& signal, uint64_t amount) {
+    store_now();
+    Mutant::add(signal, amount);
+  }
+  bool put(const Put& put, int64_t subject) {
+    const bool handed = Mutant::put(put, subject);
+    store_now();
+    return handed;
+  }
+};
+
+struct NeverSaysReady : Mutant {
+  using Mutant::Mutant;
+  void add(const Signal& signal, uint64_t amount) {
+    if (!is_ready(signal.index)) Mutant::add(signal, amount);
+  }
+};
+
+struct NeverSaysReadyToRails : Mutant {
+  using Mutant::Mutant;
+  bool put(const Put& put, int64_t subject) { return put.bytes == 0 || Mutant::put(put, subject); }
+};
+
+struct ReducesWithoutWaiting : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return (role() == Role::kReduce && !is_ready(signal)) || Mutant::wait(signal, wanted, subject);
+  }
+};
+
+// One source fewer than there are.
+struct ReducesTooEarly : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    const bool sums = role() == Role::kReduce && !is_ready(signal) && world().ranks > 1;
+    return Mutant::wait(signal, sums ? wanted - 1 : wanted, subject);
+  }
+};
+
+struct ReduceQuitsEarly : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    if (role() == Role::kReduce && epoch() == 3) return false;
+    return Mutant::wait(signal, wanted, subject);
+  }
+};
+
+struct StoresAcrossNodes : Mutant {
+  using Mutant::Mutant;
+  void store(const Place& to, uint64_t bytes) {
+    Place wrong = to;
+    if (to.rank != rank()) wrong.rank = (to.rank + world().ranks) % world().size();
+    Mutant::store(wrong, bytes);
+  }
+};
+
+struct StoresToTheWrongPlace : Mutant {
+  using Mutant::Mutant;
+  void store(const Place& to, uint64_t bytes) {
+    Place wrong = to;
+    if (to.rank != rank()) wrong.offset += 4;
+    Mutant::store(wrong, bytes);
+  }
+};
+
+struct LoadsAcrossNodes : Mutant {
+  using Mutant::Mutant;
+  void load(const Place& from, uint64_t bytes) {
+    Place wrong = from;
+    wrong.rank = (from.rank + world().ranks) % world().size();
+    Mutant::load(wrong, bytes);
+  }
+};
+
+// What nobody has told this rank of.
+struct LoadsFromANeighbour : Mutant {
+  using Mutant::Mutant;
+  void load(const Place& from, uint64_t bytes) {
+    Place wrong = from;
+    wrong.rank = world().rank_at(world().node_of(from.rank), (world().local_of(from.rank) + 1) % world().ranks);
+    Mutant::load(wrong, bytes);
+  }
+};
+
+}  // namespace mk::test

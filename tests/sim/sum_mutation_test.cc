@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// tests/sim/sum_mutation_test.cc — every bug planted in an operator that sums over ranks is found within 200 seeds.
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "ops/gemm_rs/gemm_rs_fuzz.h"
+#include "tests/sim/bug.h"
+#include "tests/sim/sum_mutants.h"
+#include "tests/support/worlds.h"
+
+namespace mk::test {
+namespace {
+
+template <class Run>
+void without_column_tails(Run& run) {
+  auto floored = run.layout();
+  dense::TileImage& image = floored.shard;
+  image.col_blocks = static_cast<int>(image.cols / image.tile_n);
+  if (image.col_blocks > 0) run.run(floored);
+}
+
+// The bugs that every one of these operators can have.
+template <class Run>
+std::vector<Bug> bugs_of(const std::string& op) {
+  std::vector<Bug> bugs;
+  const auto on = [&]<class M>(const char* name, const char* reported_as, std::type_identity<M>) {
+    bugs.push_back(bug_of<Run>(op + "_" + name, reported_as, [](Run& run) { run.template run<M>(); }));
+  };
+  on("DropsASignal", "deadlock", std::type_identity<DropsASignal>{});
+  on("DropsAPut", "deadlock", std::type_identity<DropsAPut>{});
+  on("SignalsBeforeStores", "visibility", std::type_identity<SignalsBeforeStores>{});
+  on("PutsBeforeStores", "visibility", std::type_identity<PutsBeforeStores>{});
+  on("SkipsHandBack", "visibility balance", std::type_identity<SkipsHandBack>{});
+  on("NeverSaysReady", "deadlock", std::type_identity<NeverSaysReady>{});
+  on("NeverSaysReadyToRails", "deadlock", std::type_identity<NeverSaysReadyToRails>{});
+  on("WaitsForTheEpochBefore", "visibility balance", std::type_identity<WaitsForTheEpochBefore>{});
+  on("NeverLeavesTheFirstEpoch", "visibility balance", std::type_identity<NeverLeavesTheFirstEpoch>{});
+  on("TellsTheWrongPeer", "rule visibility deadlock balance", std::type_identity<TellsTheWrongPeer>{});
+  on("WaitsBeforeItAnnounces", "deadlock", std::type_identity<WaitsBeforeItAnnounces>{});
+  on("SignalsTwice", "visibility balance", std::type_identity<SignalsTwice>{});
+  on("ReusesRingSlotsTooSoon", "deadlock visibility", std::type_identity<ReusesRingSlotsTooSoon>{});
+  on("PutsCarryTheWrongSignal", "rule deadlock visibility balance", std::type_identity<PutsCarryTheWrongSignal>{});
+  on("DoesNotSettle", "visibility", std::type_identity<DoesNotSettle>{});
+  on("ReducesWithoutWaiting", "visibility balance", std::type_identity<ReducesWithoutWaiting>{});
+  on("ReducesTooEarly", "visibility balance", std::type_identity<ReducesTooEarly>{});
+  on("ReduceQuitsEarly", "deadlock balance result", std::type_identity<ReduceQuitsEarly>{});
+  on("StoresAcrossNodes", "rule", std::type_identity<StoresAcrossNodes>{});
+  on("StoresToTheWrongPlace", "visibility", std::type_identity<StoresToTheWrongPlace>{});
+  on("LoadsAcrossNodes", "rule", std::type_identity<LoadsAcrossNodes>{});
+  on("LoadsFromANeighbour", "visibility", std::type_identity<LoadsFromANeighbour>{});
+  on("PutsOffItsRail", "rule", std::type_identity<PutsOffItsRail>{});
+  on("PutsFromTheInput", "rule", std::type_identity<PutsFromTheInput>{});
+  bugs.push_back(bug_of<Run>(op + "_ForgetsTailTiles", "result balance", without_column_tails<Run>));
+  return bugs;
+}
+
+class SumMutations : public testing::TestWithParam<Bug> {};
+
+TEST_P(SumMutations, IsFoundWithinTwoHundredSeeds) { expect_found(GetParam()); }
+
+INSTANTIATE_TEST_SUITE_P(GemmRs, SumMutations, testing::ValuesIn(bugs_of<gemm_rs_op::FuzzRun>("gemm_rs")),
+                         case_name<testing::TestParamInfo<Bug>>);
+
+}  // namespace
+}  // namespace mk::test

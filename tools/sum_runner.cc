@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// tools/sum_runner.cc — see sum_runner.h.
+#include "sum_runner.h"
+
+#include <memory>
+#include <vector>
+
+#include "data_engine.h"
+#include "matrix_memory.h"
+#include "runtime/world_state.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+enum : uint64_t { kTensorA, kTensorB };
+
+struct RankData {
+  Matrix a;
+  Matrix b;
+  Matrix c;
+};
+
+using LaunchData = std::vector<RankData>;  // by rank
+
+// The largest n so that all integers up to it are exact in the type.
+constexpr int64_t largest_integer(DType dtype) {
+  return dtype == DType::kBf16 ? 1 << 8 : dtype == DType::kFp16 ? 1 << 11 : kLongestExactSum;
+}
+
+int64_t c_rows(const SumOperator& op, const Row& row, int world_size) {
+  return op.output == dense::Output::kAll ? row.m : row.m / world_size;
+}
+
+DataSpec spec_of(const Row& row, int world_size, int launch, uint64_t tensor, int rank) {
+  DataSpec spec = data_for_sum(row.k, world_size, largest_integer(row.dtype), row.seed, launch);
+  if (tensor == kTensorB) spec.period = 1;
+  spec.tensor = tensor;
+  spec.rank = rank;
+  return spec;
+}
+
+// Partial results are rounded where they leave their rank, sums where they leave their node.
+Hops hops_in(const World& world, DType dtype) {
+  if (world.size() == 1) return {};
+  return hops_of(dtype, world.size(), world.nodes() > 1 ? 2 : 1, world.ranks_per_node() + world.nodes());
+}
+
+void check_memory(const SumOperator& op, const Row& row, int world_size) {
+  const double a = allocated_bytes(row.m, row.k, row.dtype);
+  const double b = allocated_bytes(row.k, row.n, row.dtype);
+  const double c = allocated_bytes(c_rows(op, row, world_size), row.n, row.dtype);
+  const double workspace = static_cast<double>(row.workspace_bytes);
+  check_memory(row, world_size * (a + b + c), world_size * (workspace + a + b));
+}
+
+LaunchData make_launch(const SumOperator& op, const Row& row, const World& world, runtime::Device& device,
+                       DataEngine& engine, int launch) {
+  LaunchData data;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    RankData& own = data.emplace_back(RankData{{device, row.dtype, row.m, row.k},
+                                               {device, row.dtype, row.k, row.n},
+                                               {device, row.dtype, c_rows(op, row, world.size()), row.n}});
+    engine.fill(own.a.view, spec_of(row, world.size(), launch, kTensorA, rank));
+    engine.fill(own.b.view, spec_of(row, world.size(), launch, kTensorB, rank));
+    engine.poison(own.c.view);
+  }
+  return data;
+}
+
+void queue_launch(const SumOperator& op, World& world, const LaunchData& data, const Split& split) {
+  std::vector<GemmArgs> args;
+  for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
+  op.launch(world, args, split);
+}
+
+// Makes the inputs again, so that a launch that spoilt its inputs is found out as well.
+class Checker {
+ public:
+  Checker(const SumOperator& op, const Row& row, const World& world, runtime::Device& device, DataEngine& engine)
+      : op_(op),
+        row_(row),
+        world_size_(world.size()),
+        hops_(hops_in(world, row.dtype)),
+        engine_(engine),
+        a_(device, row.dtype, world_size_ * row.m, row.k),
+        b_(device, row.dtype, world_size_ * row.k, row.n) {}
+
+  CheckResult check(int launch, const LaunchData& data) {
+    for (int rank = 0; rank < world_size_; ++rank) {
+      engine_.fill(a_.rows(rank * row_.m, row_.m), spec_of(row_, world_size_, launch, kTensorA, rank));
+      engine_.fill(b_.rows(rank * row_.k, row_.k), spec_of(row_, world_size_, launch, kTensorB, rank));
+    }
+    CheckResult worst;
+    for (int rank = 0; rank < world_size_; ++rank) worst.add(check_rank(launch, rank, data));
+    return worst;
+  }
+
+ private:
+  // Where every rank has all rows, the first is checked and the others must have the same bits.
+  CheckResult check_rank(int launch, int rank, const LaunchData& data) {
+    const Tensor& c = data[rank].c.view;
+    const bool is_copy = op_.output == dense::Output::kAll && rank > 0;
+    if (is_copy) return {engine_.count_different(c, data[0].c.view), 0, 0};
+    const DataKind kind = spec_of(row_, world_size_, launch, kTensorA, rank).kind;
+    const int64_t first_row = op_.output == dense::Output::kAll ? 0 : rank * c.rows;
+    return engine_.check_sum({a_.view, b_.view, c, world_size_, first_row, hops_}, kind);
+  }
+
+  const SumOperator& op_;
+  const Row& row_;
+  int world_size_;
+  Hops hops_;
+  DataEngine& engine_;
+  Matrix a_;  // of all ranks, one under the other
+  Matrix b_;
+};
+
+}  // namespace
+
+Row run_sum(const SumOperator& op, World& world, const RunRequest& request) {
+  Row row = start_row(op.name, world, request);
+  row.workspace_bytes = op.workspace_bytes(world, row);
+  check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
+  check_memory(op, row, world.size());
+
+  runtime::WorldState& state = world.state();
+  const std::unique_ptr<DataEngine> engine = make_data_engine(state.device());
+  std::vector<LaunchData> launches;
+  for (int i = 0; i < row.launches; ++i) launches.push_back(make_launch(op, row, world, state.device(), *engine, i));
+  const dense::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
+  const runtime::Plan& plan = op.plan(state, problem, request.split);  // before the clock runs
+
+  row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(op, world, launches[i], request.split); });
+  const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
+  row.tflops_per_rank = flops / row.time_us * 1e-6;
+  count_traffic(row, world, plan);
+
+  Checker checker(op, row, world, state.device(), *engine);
+  for (int i = 0; i < row.launches; ++i) row.check.add(checker.check(i, launches[i]));
+  return row;
+}
+
+}  // namespace mk::tools
