@@ -145,5 +145,41 @@ TEST(RsWorkspace, RefusesTheSameShapesByName) {
   EXPECT_TRUE(refuses({"m and n are", "tiles"}, [&] { ask(int64_t{1} << 30, int64_t{1} << 20, 1); }));
 }
 
+TEST(ArBadInput, MThatTheWorldDoesNotDivideIsRefusedInTwoShotsOnly) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  SumLaunch launch(kWorld, {.op = SumOp::kGemmArOneShot, .shape = kShape, .more_rows = 1}, 1);
+  const Args args = launch.args();
+  EXPECT_TRUE(refuses({"m is 133", "in two shots", "multiple of the world size 4"},
+                      [&] { gemm_ar(world, args, {.path = AllReducePath::kTwoShot}); }));
+  EXPECT_TRUE(refuses({"m is 100001", "multiple of the world size 4"},
+                      [&] { gemm_ar_workspace_bytes(world, 100001, 64, 8, DType::kFp32); }));
+  gemm_ar(world, args);  // small: one shot
+  world.synchronize();
+  EXPECT_TRUE(launch.is_right());
+}
+
+TEST(ArBadInput, APathThatDoesNotExistIsRefused) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  SumLaunch launch(kWorld, {SumOp::kGemmAr, kShape}, 1);
+  EXPECT_TRUE(refuses({"path is 7"}, [&] { gemm_ar(world, launch.args(), {.path = static_cast<AllReducePath>(7)}); }));
+}
+
+TEST(ArBadInput, RolesThatAPathHasNoUseForAreRefused) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  SumLaunch launch(kWorld, {SumOp::kGemmArOneShot, kShape}, 1);
+  EXPECT_TRUE(refuses({"split.intra is 1", "in one shot", "takes 0"},
+                      [&] { enqueue(world, launch, {.compute = 1, .intra = 1, .reduce = 1}); }));
+  SumLaunch other(kWorld, {SumOp::kGemmAr, kShape}, 1);
+  EXPECT_TRUE(refuses({"split.intra is 0", "in two shots", "at least 1"},
+                      [&] { enqueue(world, other, {.compute = 1, .reduce = 1}); }));
+}
+
+TEST(ArWorkspace, OneShotThatWouldOverflowIsRefused) {
+  const World world = World::local(2, 2, DeviceKind::kCpu);
+  EXPECT_TRUE(refuses({"m and n are", "one shot"}, [&] {
+    gemm_ar_workspace_bytes(world, int64_t{1} << 30, int64_t{1} << 25, 1, DType::kFp32, AllReducePath::kOneShot);
+  }));
+}
+
 }  // namespace
 }  // namespace mk::test
