@@ -7,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "ops/gemm_ar/gemm_ar_targets.h"
+#include "ops/gemm_rs/gemm_rs_targets.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sum_launch.h"
 
@@ -133,6 +135,13 @@ TEST(RsBadInput, RolesThatHaveNothingToDoAreRefused) {
   SumLaunch other({1, 2}, {SumOp::kGemmRs, kShape}, 1);
   EXPECT_TRUE(refuses({"split.intra is 1", "gemm_rs", "takes 0"},
                       [&] { enqueue(world, other, {.compute = 1, .intra = 1, .reduce = 1}); }));
+}
+
+TEST(SumTargets, SayWhatIsNotThereYet) {
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"gemm_rs on cuda is not there yet"},
+                     [] { gemm_rs_op::check_target(DeviceKind::kCuda); }));
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"gemm_ar on cuda is not there yet"},
+                     [] { gemm_ar_op::check_target(DeviceKind::kCuda); }));
 }
 
 TEST(RsWorkspace, RefusesTheSameShapesByName) {

@@ -39,7 +39,7 @@ WRONG_USAGE = [
     (["sim", "gemm_rs", "--m", "24", "--n", "64", "--k", "64"], "--m"),
     (["sim", "gemm_rs", "--split", "compute=100"], "--split"),
     (["sim", "gemm_rs", "--split", "compute=100,reduce=100"], "--split"),
-    (["sim", "gemm_ar", "--m", "1000", "--n", "8192"], "--m"),
+    (["sim", "gemm_ar", "--m", "1000", "--n", "8192", "--k", "64"], "--m"),
     (["sim", "gemm_ar", "--split", "compute=100,reduce=4"], "--split"),
 ]
 
