@@ -7,6 +7,8 @@
 #include <tuple>
 #include <vector>
 
+#include "ops/gemm_ar/gemm_ar_targets.h"
+#include "ops/gemm_rs/gemm_rs_targets.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sum_launch.h"
 
@@ -135,6 +137,13 @@ TEST(RsBadInput, RolesThatHaveNothingToDoAreRefused) {
                       [&] { enqueue(world, other, {.compute = 1, .intra = 1, .reduce = 1}); }));
 }
 
+TEST(SumTargets, SayWhatIsNotThereYet) {
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"gemm_rs on cuda is not there yet"},
+                     [] { gemm_rs_op::check_target(DeviceKind::kCuda); }));
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"gemm_ar on cuda is not there yet"},
+                     [] { gemm_ar_op::check_target(DeviceKind::kCuda); }));
+}
+
 TEST(RsWorkspace, RefusesTheSameShapesByName) {
   const World world = World::local(2, 2, DeviceKind::kCpu);
   const auto ask = [&](int64_t m, int64_t n, int64_t k) { gemm_rs_workspace_bytes(world, m, n, k, DType::kFp32); };
@@ -143,6 +152,42 @@ TEST(RsWorkspace, RefusesTheSameShapesByName) {
   EXPECT_TRUE(refuses({"k is 0"}, [&] { ask(kM, 8, 0); }));
   EXPECT_TRUE(refuses({"m, n and k"}, [&] { ask(int64_t{1} << 30, int64_t{1} << 30, 1); }));
   EXPECT_TRUE(refuses({"m and n are", "tiles"}, [&] { ask(int64_t{1} << 30, int64_t{1} << 20, 1); }));
+}
+
+TEST(ArBadInput, MThatTheWorldDoesNotDivideIsRefusedInTwoShotsOnly) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  SumLaunch launch(kWorld, {.op = SumOp::kGemmArOneShot, .shape = kShape, .more_rows = 1}, 1);
+  const Args args = launch.args();
+  EXPECT_TRUE(refuses({"m is 133", "in two shots", "multiple of the world size 4"},
+                      [&] { gemm_ar(world, args, {.path = AllReducePath::kTwoShot}); }));
+  EXPECT_TRUE(refuses({"m is 100001", "multiple of the world size 4"},
+                      [&] { gemm_ar_workspace_bytes(world, 100001, 64, 8, DType::kFp32); }));
+  gemm_ar(world, args);  // small: one shot
+  world.synchronize();
+  EXPECT_TRUE(launch.is_right());
+}
+
+TEST(ArBadInput, APathThatDoesNotExistIsRefused) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  SumLaunch launch(kWorld, {SumOp::kGemmAr, kShape}, 1);
+  EXPECT_TRUE(refuses({"path is 7"}, [&] { gemm_ar(world, launch.args(), {.path = static_cast<AllReducePath>(7)}); }));
+}
+
+TEST(ArBadInput, RolesThatAPathHasNoUseForAreRefused) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  SumLaunch launch(kWorld, {SumOp::kGemmArOneShot, kShape}, 1);
+  EXPECT_TRUE(refuses({"split.intra is 1", "in one shot", "takes 0"},
+                      [&] { enqueue(world, launch, {.compute = 1, .intra = 1, .reduce = 1}); }));
+  SumLaunch other(kWorld, {SumOp::kGemmAr, kShape}, 1);
+  EXPECT_TRUE(refuses({"split.intra is 0", "in two shots", "at least 1"},
+                      [&] { enqueue(world, other, {.compute = 1, .reduce = 1}); }));
+}
+
+TEST(ArWorkspace, OneShotThatWouldOverflowIsRefused) {
+  const World world = World::local(2, 2, DeviceKind::kCpu);
+  EXPECT_TRUE(refuses({"m and n are", "one shot"}, [&] {
+    gemm_ar_workspace_bytes(world, int64_t{1} << 30, int64_t{1} << 25, 1, DType::kFp32, AllReducePath::kOneShot);
+  }));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ PROGRAM = None
 KEYS = {"op", "device", "nodes", "ranks", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
         "nvlink_bytes", "network_bytes", "workspace_bytes", "error", "bound", "correct", "commit"}
 
-OPERATORS = ("ag_gemm", "gemm_rs")
+OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
 
 # nodes, ranks, rows a rank, n, k, dtype
 ROWS = [(1, 1, 33, 65, 17, "fp32"), (1, 2, 1, 1, 1, "bf16"), (1, 8, 31, 7, 13, "fp16"), (2, 1, 97, 2, 3, "bf16"),
@@ -147,8 +147,19 @@ class Cli(unittest.TestCase):
         self.assertEqual(row["nvlink_bytes"], nodes * (ranks - 1) * shard_bytes)
         self.assertGreater(row["workspace_bytes"], (nodes * ranks + 2 * (nodes - 1)) * shard_bytes)
 
+    def test_bytes_of_an_all_reduce_are_those_of_its_path(self):
+        nodes, ranks, n = 2, 3, 65
+        for m, nvlink, network in ((6 * 44, 2 * 4 * 44, 2 * 44), (37, 2 * 37, 37)):  # in rows: two shots, one shot
+            flags = ["--nodes", nodes, "--ranks", ranks, "--m", m, "--n", n, "--k", 7]
+            self.json.unlink(missing_ok=True)
+            self.assertEqual(run_on_cpu(*flags, "--json", self.json, op="gemm_ar").returncode, 0)
+            (row,) = self.rows()
+            self.assertEqual((row["nvlink_bytes"], row["network_bytes"]), (nvlink * n * 2, network * n * 2))
+            self.assertIs(row["correct"], True)
+
     def test_a_split_is_taken(self):
-        for op, split in (("ag_gemm", "compute=2,intra=1,send=1,forward=1"), ("gemm_rs", "compute=2,reduce=2")):
+        for op, split in (("ag_gemm", "compute=2,intra=1,send=1,forward=1"), ("gemm_rs", "compute=2,reduce=2"),
+                          ("gemm_ar", "compute=1,reduce=2")):
             result = run_on_cpu("--m", 64, "--split", split, op=op)
             self.assertEqual(result.returncode, 0, result.stderr)
 

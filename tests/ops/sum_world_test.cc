@@ -41,7 +41,7 @@ TEST_P(SumWorld, TwoShapesAndDTypesMayAlternateWithNoWaitBetween) {
 
 TEST_P(SumWorld, ARingOfOneCommandIsEnough) {
   World world = cpu_world(shape, {.ring_capacity = 1});
-  EXPECT_TRUE(runs_right(world, op, {67, 65, 2}));
+  EXPECT_TRUE(runs_right(world, op, {35, 65, 2}));
 }
 
 TEST_P(SumWorld, BytesOnTheLinksAreWhatTheFormulaSaysWithTails) {
@@ -78,8 +78,22 @@ TEST_P(SumWorld, TheResultDoesNotDependOnTheSplit) {
     Split split = smallest_split(op, shape);
     split.compute += more.compute;
     split.reduce += split.reduce > 0 ? more.reduce : 0;
-    EXPECT_TRUE(runs_right(world, op, {67, 65, 2}, {.split = split}));
+    EXPECT_TRUE(runs_right(world, op, {35, 65, 2}, {.split = split}));
   }
+}
+
+class OneShot : public testing::TestWithParam<WorldShape> {};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, OneShot, testing::ValuesIn(kWorlds), case_name<testing::TestParamInfo<WorldShape>>);
+
+TEST_P(OneShot, TheWorldNeedNotDivideTheRows) {
+  World world = cpu_world(GetParam());
+  const auto make = [&](int i) {
+    const Shape shape{i < 2 ? 0 : 9, 65, 3};
+    const SumCase at{SumOp::kGemmArOneShot, shape, DType::kBf16, BOrder::kKN, /*more_rows=*/1 + i};
+    return SumLaunch(GetParam(), at, i);
+  };
+  EXPECT_TRUE(all_run_right<SumLaunch>(world, 4, {}, make));
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 PROGRAM = None
-OPERATORS = ("ag_gemm", "gemm_rs")
+OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
 PRESETS = ("h200-1x8", "h200-2x8-cx7", "h200-2x8-efa", "h200-scale-2x2")
 
 # What is wrong, and the word its one line must have.
@@ -39,6 +39,8 @@ WRONG_USAGE = [
     (["sim", "gemm_rs", "--m", "24", "--n", "64", "--k", "64"], "--m"),
     (["sim", "gemm_rs", "--split", "compute=100"], "--split"),
     (["sim", "gemm_rs", "--split", "compute=100,reduce=100"], "--split"),
+    (["sim", "gemm_ar", "--m", "1000", "--n", "8192", "--k", "64"], "--m"),
+    (["sim", "gemm_ar", "--split", "compute=100,reduce=4"], "--split"),
 ]
 
 # Cluster files that are malformed or impossible, and the word the line must have.

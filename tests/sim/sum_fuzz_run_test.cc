@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "ops/gemm_ar/gemm_ar_fuzz.h"
 #include "ops/gemm_rs/gemm_rs_fuzz.h"
 #include "target/sim/chrome_trace.h"
 #include "tests/support/expect_error.h"
@@ -24,7 +25,7 @@ class SumFuzzRun : public testing::Test {
   }
 };
 
-using Runs = testing::Types<gemm_rs_op::FuzzRun>;
+using Runs = testing::Types<gemm_rs_op::FuzzRun, gemm_ar_op::TwoShotRun, gemm_ar_op::OneShotRun>;
 TYPED_TEST_SUITE(SumFuzzRun, Runs);
 
 TYPED_TEST(SumFuzzRun, TheSameSeedGivesTheSameTraceByteForByte) {

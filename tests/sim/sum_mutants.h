@@ -84,6 +84,29 @@ struct ReduceQuitsEarly : Mutant {
   }
 };
 
+struct GathersWithoutWaiting : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return role() == Role::kIntra || Mutant::wait(signal, wanted, subject);
+  }
+};
+
+struct GatherQuitsEarly : Mutant {
+  using Mutant::Mutant;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    if (role() == Role::kIntra && epoch() == 3) return false;
+    return Mutant::wait(signal, wanted, subject);
+  }
+};
+
+// What came over the rail is not passed on.
+struct HoldersKeepSilent : Mutant {
+  using Mutant::Mutant;
+  void add(const Signal& signal, uint64_t amount) {
+    if (role() != Role::kIntra) Mutant::add(signal, amount);
+  }
+};
+
 struct StoresAcrossNodes : Mutant {
   using Mutant::Mutant;
   void store(const Place& to, uint64_t bytes) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/gemm_ar/gemm_ar_targets.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 #include "tests/support/rounding.h"
 
@@ -29,16 +30,25 @@ double tolerance(const WorldShape& world, DType dtype, int64_t k, double exact, 
   return before + rounded;
 }
 
+AllReducePath path_of(SumOp op) {
+  return op == SumOp::kGemmArOneShot ? AllReducePath::kOneShot : AllReducePath::kTwoShot;
+}
+
 }  // namespace
 
 std::string name_of(SumOp op) {
   switch (op) {
     case SumOp::kGemmRs: return "gemm_rs";
+    case SumOp::kGemmAr: return "gemm_ar";
+    case SumOp::kGemmArOneShot: return "gemm_ar_one_shot";
   }
   return "?";
 }
 
-Split smallest_split(SumOp, const WorldShape& world) { return {.compute = 1, .reduce = world.size() > 1 ? 1 : 0}; }
+Split smallest_split(SumOp op, const WorldShape& world) {
+  const int one = world.size() > 1 ? 1 : 0;
+  return {.compute = 1, .intra = op == SumOp::kGemmAr ? one : 0, .reduce = one};
+}
 
 SumLaunch::SumLaunch(const WorldShape& world, const SumCase& at, uint64_t seed, Data data)
     : world_(world), case_(at), data_(data) {
@@ -60,7 +70,8 @@ std::vector<GemmArgs> SumLaunch::args() {
   return args;
 }
 
-// `of_ranks` are the exact partial results; the owner's node keeps its sum unrounded.
+// `of_ranks` are the exact partial results.  The owner's node keeps its sum unrounded, unless there is no
+// owner and several nodes must agree.
 double SumLaunch::expected(const double* of_ranks, int owner) const {
   const FloatFormat format = format_of(case_.dtype);
   if (world_.size() == 1) return round_to(format, of_ranks[0]);
@@ -70,7 +81,8 @@ double SumLaunch::expected(const double* of_ranks, int owner) const {
     for (int local = 0; local < world_.ranks; ++local) {
       sum += static_cast<float>(round_to(format, of_ranks[world_.rank_at(node, local)]));
     }
-    total += node == world_.node_of(owner) ? sum : static_cast<float>(round_to(format, sum));
+    const bool kept = case_.op == SumOp::kGemmArOneShot ? world_.nodes == 1 : node == world_.node_of(owner);
+    total += kept ? sum : static_cast<float>(round_to(format, sum));
   }
   return round_to(format, total);
 }
@@ -79,7 +91,7 @@ double SumLaunch::expected(const double* of_ranks, int owner) const {
 testing::AssertionResult SumLaunch::row_is_right(int64_t row, const std::vector<std::vector<float>>& a,
                                                  const std::vector<std::vector<float>>& b) const {
   const Shape& shape = case_.shape;
-  const int owner = static_cast<int>(row / shape.shard_rows);
+  const int owner = case_.op == SumOp::kGemmArOneShot ? 0 : static_cast<int>(row / shape.shard_rows);
   const Matrix& c = c_[has_all_rows() ? 0 : owner];
   const int64_t c_row = has_all_rows() ? row : row % shape.shard_rows;
   const int64_t size = world_.size();
@@ -154,6 +166,8 @@ bool SumLaunch::has_the_same_bits(const SumLaunch& other) const {
 void call(SumOp op, World& world, std::span<const GemmArgs> args, const Split& split) {
   switch (op) {
     case SumOp::kGemmRs: return gemm_rs(world, args, {split});
+    case SumOp::kGemmAr:
+    case SumOp::kGemmArOneShot: return gemm_ar(world, args, {split, path_of(op)});
   }
 }
 
@@ -167,16 +181,14 @@ void enqueue(runtime::WorldState& world, SumLaunch& launch, const Split& split) 
 
 const runtime::Plan& plan_of(runtime::WorldState& world, SumLaunch& launch, const Split& split) {
   const dense::Problem problem = dense::problem_of(world.shape(), launch.args());
-  switch (launch.op()) {
-    case SumOp::kGemmRs: break;
-  }
-  return gemm_rs_op::plan_for(world, problem, split);
+  if (launch.op() == SumOp::kGemmRs) return gemm_rs_op::plan_for(world, problem, split);
+  return gemm_ar_op::plan_for(world, problem, path_of(launch.op()), split);
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, SumLaunch& launch, int rank) {
-  switch (launch.op()) {
-    case SumOp::kGemmRs: return gemm_rs_op::launch_rank(world, plan, rank, launch.args()[rank]);
-  }
+  const GemmArgs args = launch.args()[rank];
+  if (launch.op() == SumOp::kGemmRs) return gemm_rs_op::launch_rank(world, plan, rank, args);
+  gemm_ar_op::launch_rank(world, plan, path_of(launch.op()), rank, args);
 }
 
 }  // namespace mk::test

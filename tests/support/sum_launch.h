@@ -3,9 +3,9 @@
 //
 // The reference follows the arithmetic that gemm_args.h promises, with roundings of its own
 // (tests/support/rounding.h): partial results in double, rounded; node sums in float, in the order of the
-// ranks, rounded where they leave their node; node after node.  Exact data make every partial result
-// exact before it is rounded, so the outputs must have those very bits.  For uniform data the reference
-// is the exact sum, and the bound is derived in `tolerance`.
+// ranks, rounded where they leave their node (in one shot everywhere); node after node.  Exact data make every partial
+// result exact before it is rounded, so the outputs must have those very bits.  For uniform data the reference is the
+// exact sum, and the bound is derived in `tolerance`.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,14 +21,14 @@
 
 namespace mk::test {
 
-enum class SumOp { kGemmRs };
-inline constexpr std::array<SumOp, 1> kSumOps = {SumOp::kGemmRs};
+enum class SumOp { kGemmRs, kGemmAr, kGemmArOneShot };
+inline constexpr std::array<SumOp, 3> kSumOps = {SumOp::kGemmRs, SumOp::kGemmAr, SumOp::kGemmArOneShot};
 
 std::string name_of(SumOp op);
 
 // Every rank multiplies all rows, so there are fewer and smaller ones than in kShapes.
 inline constexpr std::array<Shape, 6> kSumShapes = {
-    {{1, 1, 1}, {7, 5, 3}, {32, 64, 16}, {33, 65, 17}, {2, 131, 35}, {67, 7, 1}}};
+    {{1, 1, 1}, {7, 5, 3}, {32, 64, 4}, {33, 65, 7}, {2, 131, 35}, {67, 7, 1}}};
 
 // One worker in each role the operator has in this world.
 Split smallest_split(SumOp op, const WorldShape& world);
@@ -38,6 +38,7 @@ struct SumCase {
   Shape shape = {};  // shard_rows is M / W
   DType dtype = DType::kFp32;
   BOrder b_order = BOrder::kKN;
+  int64_t more_rows = 0;  // in one shot the world need not divide M
 };
 
 class SumLaunch {
@@ -57,7 +58,7 @@ class SumLaunch {
   bool has_the_same_bits(const SumLaunch& other) const;
 
  private:
-  int64_t m() const { return case_.shape.shard_rows * world_.size(); }
+  int64_t m() const { return case_.shape.shard_rows * world_.size() + case_.more_rows; }
   bool has_all_rows() const { return case_.op != SumOp::kGemmRs; }
   double expected(const double* of_ranks, int owner) const;
   testing::AssertionResult row_is_right(int64_t row, const std::vector<std::vector<float>>& a,

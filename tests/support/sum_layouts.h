@@ -4,6 +4,9 @@
 
 #include <array>
 
+#include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
+#include "ops/gemm_ar/gemm_ar_problem.h"
+#include "ops/gemm_ar/gemm_ar_protocol.h"
 #include "ops/gemm_rs/gemm_rs_configs.h"
 #include "ops/gemm_rs/gemm_rs_protocol.h"
 #include "tests/support/sum_launch.h"
@@ -41,11 +44,22 @@ inline gemm_rs_op::Layout rs_layout(const WorldShape& world, const Cut& cut = {}
   return gemm_rs_op::make_layout(problem_of(world, cut.shape), cut.tile, sum_roles(SumOp::kGemmRs, world, cut.split));
 }
 
+inline gemm_ar_op::TwoShotLayout ar_layout(const WorldShape& world, const Cut& cut = {}) {
+  return gemm_ar_op::make_two_shot(problem_of(world, cut.shape), cut.tile, sum_roles(SumOp::kGemmAr, world, cut.split));
+}
+
+inline gemm_ar_op::OneShotLayout one_shot_layout(const WorldShape& world, const Cut& cut = {}) {
+  return gemm_ar_op::make_one_shot(problem_of(world, cut.shape), cut.tile,
+                                   sum_roles(SumOp::kGemmArOneShot, world, cut.split));
+}
+
 // Calls body with the operator's layout, whatever its type is.
 template <class Body>
 void with_layout(SumOp op, const WorldShape& world, const Cut& cut, Body&& body) {
   switch (op) {
     case SumOp::kGemmRs: return body(rs_layout(world, cut));
+    case SumOp::kGemmAr: return body(ar_layout(world, cut));
+    case SumOp::kGemmArOneShot: return body(one_shot_layout(world, cut));
   }
 }
 

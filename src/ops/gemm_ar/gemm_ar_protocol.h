@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: MIT
 // ops/gemm_ar/gemm_ar_protocol.h — who waits for what, and tells whom, in GEMM+AllReduce in two shots.
 //
-//   role      workers   waits for                                tells
-//   compute   most      as in GEMM+ReduceScatter                 as there
-//   reduce    a few     as there; of own rows: ready[every       as there; of own rows: finished[own, tile]
-//                       peer of the node], before they are       at the node's peers, and at rail peers
-//                       written                                  by put
-//   intra     a few     finished[owner, tile], of every other    finished[owner, tile] at the node's peers,
-//                       owner's tiles                            of tiles that came over its rail
+//   role      workers   waits for                              tells
+//   compute   most      as in GEMM+ReduceScatter               as there
+//   reduce    a few     as there                               as there; of own rows: finished[own, tile] at
+//                                                              the node's peers, and at rail peers by put
+//   intra     a few     finished[owner, tile], of every        finished[owner, tile] at the node's peers, of
+//                       other owner's tiles                    tiles that came over its rail
 //
 // An owner finishes a tile once, keeps it in its final window and puts it there at its rail peers.  So
 // each node has every tile at its holder, and each rank pulls what it does not hold from there into C:
 // all ranks get the same bits.
 //
-// Hand-back, besides that of ReduceScatter: finished tiles are read by the node's peers.  An owner writes
-// the next launch's only when all of them have begun it.  What a put overwrites at a rail peer is read by
-// that one's node, so a rank tells its rails that it is ready only when its whole node is.
+// Hand-back: finished tiles need none besides that of ReduceScatter.  One of launch e+1 contains products
+// that every rank made in e+1, after it had gathered all of e: whoever can write one, may.
 //
 // A body has, besides those of ReduceScatter:
 //
@@ -24,7 +22,6 @@
 #pragma once
 
 #include "base/macros.h"
-#include "core/announce.h"
 #include "core/machine.h"
 #include "core/schedule.h"
 #include "ops/gemm_ar/gemm_ar_two_shot.h"
@@ -41,15 +38,6 @@ MK_HD constexpr Tile gathered_at(const TwoShotLayout& layout, int rank, int64_t 
   return {number, source_at(world, rank, 1 + pos.group), pos.at.row, pos.at.col};
 }
 
-MK_PROTOCOL
-template <Machine M>
-MK_HD bool wait_for_node(M& m, const TwoShotLayout& layout, int64_t subject) {
-  for (int step = 1; step < layout.world.ranks; ++step) {
-    if (!m.wait(layout.ready(peer_at(layout.world, m.rank(), step)), m.epoch(), subject)) return false;
-  }
-  return true;
-}
-
 // Says in the node that a tile lies here.
 MK_PROTOCOL
 template <Machine M>
@@ -64,14 +52,12 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool publish(M& m, const TwoShotLayout& layout, const Tile& tile, const dense::NodeSums& sums, Body& body) {
   const WorldShape& world = layout.world;
-  if (!wait_for_node(m, layout, tile.number)) return false;
   const uint64_t bytes = layout.shard.tile_bytes(tile).count;
   const Place here = layout.final_place(m.rank(), tile);
   body.finish_to(tile, sums, here);
   m.store(here, bytes);
   for (int step = 1; step < world.nodes; ++step) {
     const int peer = rail_peer_at(world, m.rank(), step);
-    if (!m.wait(layout.ready(peer), m.epoch(), tile.number)) return false;
     const Signal arrived{peer, layout.finished(tile)};
     if (!m.put(Put{here, layout.final_place(peer, tile), bytes, arrived}, tile.number)) return false;
     m.note(Event{EventKind::kTilePut, tile.number, peer});
@@ -83,11 +69,7 @@ MK_HD bool publish(M& m, const TwoShotLayout& layout, const Tile& tile, const de
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void reduce(M& m, const TwoShotLayout& layout, const Post& post, Body& body) {
-  if (post.index == 0) {
-    announce_to_node(m, layout.ready(m.rank()));
-    if (layout.world.nodes > 1 && !wait_for_node(m, layout, -1)) return;
-    if (!announce_to_rails(m, layout.ready(m.rank()), kFinalWindow)) return;
-  }
+  if (post.index == 0 && !gemm_rs_op::announce(m, layout)) return;
   gemm_rs_op::reduce_tiles(m, layout, post, body, [&](const Tile& tile, const dense::NodeSums& sums) {
     return publish(m, layout, tile, sums, body);
   });

@@ -150,13 +150,18 @@ MK_HD void reduce_tiles(M& m, const Layout& layout, const Post& post, Body& body
   if (layout.world.nodes > 1) m.settle();  // one node has no network
 }
 
+// The first act of a rank's first reduce worker.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool announce(M& m, const Layout& layout) {
+  announce_to_node(m, layout.ready(m.rank()));
+  return announce_to_rails(m, layout.ready(m.rank()), kIncomingWindow);
+}
+
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void reduce(M& m, const Layout& layout, const Post& post, Body& body) {
-  if (post.index == 0) {
-    announce_to_node(m, layout.ready(m.rank()));
-    if (!announce_to_rails(m, layout.ready(m.rank()), kIncomingWindow)) return;
-  }
+  if (post.index == 0 && !announce(m, layout)) return;
   reduce_tiles(m, layout, post, body, [&](const Tile& tile, const dense::NodeSums& sums) {
     body.finish(tile, sums);
     return true;
