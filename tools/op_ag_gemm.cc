@@ -56,7 +56,7 @@ LaunchData make_launch(const Row& row, const World& world, runtime::Device& devi
 void queue_launch(World& world, const LaunchData& data, const Split& split) {
   std::vector<AgGemmArgs> args;
   for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
-  ag_gemm(world, args, {split});
+  ag_gemm(world, args, {split, {}});
 }
 
 // Makes the inputs again, so that a launch that spoilt its inputs is found out as well.

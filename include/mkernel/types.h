@@ -26,7 +26,7 @@ constexpr const char* name_of(DeviceKind kind) {
   return kind == DeviceKind::kCpu ? "cpu" : kind == DeviceKind::kCuda ? "cuda" : "auto";
 }
 
-constexpr const char* name_of(BOrder order) { return order == BOrder::kKN ? "kn" : "nk"; }
+constexpr const char* name_of(BOrder order) { return order == BOrder::kKN ? "[K,N]" : "[N,K]"; }
 
 // A row-major matrix somebody else owns; rows follow each other without gaps.  The memory must stay
 // valid until the launch that uses it has finished.

@@ -137,13 +137,6 @@ TEST(RsBadInput, RolesThatHaveNothingToDoAreRefused) {
                       [&] { enqueue(world, other, {.compute = 1, .intra = 1, .reduce = 1}); }));
 }
 
-TEST(SumTargets, SayWhatIsNotThereYet) {
-  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"gemm_rs on cuda is not there yet"},
-                     [] { gemm_rs_op::check_target(DeviceKind::kCuda); }));
-  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"gemm_ar on cuda is not there yet"},
-                     [] { gemm_ar_op::check_target(DeviceKind::kCuda); }));
-}
-
 TEST(RsWorkspace, RefusesTheSameShapesByName) {
   const World world = World::local(2, 2, DeviceKind::kCpu);
   const auto ask = [&](int64_t m, int64_t n, int64_t k) { gemm_rs_workspace_bytes(world, m, n, k, DType::kFp32); };

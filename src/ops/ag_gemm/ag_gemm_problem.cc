@@ -74,18 +74,22 @@ void check_args(const Problem& problem, std::span<const AgGemmArgs> args, Device
   }
 }
 
-TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, int workers) {
+TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const RoleCounts& roles) {
   if (device != DeviceKind::kCuda) {
     check_arg(asked.m == 0 && asked.n == 0, "tile is {}x{}; on a cpu it cannot be chosen", asked.m, asked.n);
     return kCpuTile;
   }
   const int64_t shards = problem.world.size();
+  const sm90::GemmBlocks blocks{roles.compute, roles.total() - roles.compute};
   sm90::GemmTile tile{asked.m, asked.n, asked.cluster};
   if (tile == sm90::GemmTile{0, 0, 0}) {
-    tile = sm90::choose_tile(sm90::kGemmTiles, {problem.m / shards, shards, problem.n, problem.k}, workers);
+    tile = sm90::choose_tile(sm90::kGemmTiles, {problem.m / shards, shards, problem.n, problem.k}, blocks);
   }
   check_arg(sm90::has_tile(sm90::kGemmTiles, tile), "tile is {}x{}x{}; it must be one of {}", tile.m, tile.n,
             tile.cluster, sm90::names_of(sm90::kGemmTiles));
+  check_arg(sm90::fits(tile, blocks),
+            "tile.cluster is {}; with {} workers that compute and {} that do not it must be 1", tile.cluster,
+            blocks.compute, blocks.others);
   const int rows = tile.m * tile.cluster;
   return {.m = rows, .n = tile.n, .band = std::max(1, kSm90BandRows / rows), .cluster = tile.cluster};
 }

@@ -10,8 +10,6 @@
 namespace mk::dense {
 namespace {
 
-const char* name_of(BOrder order) { return order == BOrder::kKN ? "[K,N]" : "[N,K]"; }
-
 struct RoleRow {
   const char* name;
   int asked;
@@ -23,7 +21,7 @@ struct RoleRow {
 TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks) {
   constexpr int kBandRows = 512;  // low, so that a band is reduced early
   const sm90::GemmTile tile =
-      sm90::choose_tile(sm90::kSoloTiles, {problem.m / shards, shards, problem.n, problem.k}, blocks);
+      sm90::choose_tile(sm90::kSoloTiles, {problem.m / shards, shards, problem.n, problem.k}, {.compute = blocks});
   return {.m = tile.m, .n = tile.n, .band = kBandRows / tile.m};
 }
 
@@ -67,7 +65,7 @@ void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows
   check_arg(tensor.rows == rows && tensor.cols == cols, "{} of rank {} is {}x{}; it must be {}x{}", name, rank,
             tensor.rows, tensor.cols, rows, cols);
   check_arg(tensor.dtype == dtype, "{} of rank {} is {}; a of rank 0 is {} and all tensors must agree", name, rank,
-            mk::name_of(tensor.dtype), mk::name_of(dtype));
+            name_of(tensor.dtype), name_of(dtype));
   const uintptr_t alignment = device == DeviceKind::kCuda ? 16 : size_of(dtype);
   check_arg(reinterpret_cast<uintptr_t>(tensor.data) % alignment == 0,
             "{} of rank {} is at {}; its address must be a multiple of {} bytes", name, rank, tensor.data, alignment);
@@ -128,14 +126,13 @@ RoleCounts filled_up(const WorldShape& world, RoleCounts roles, int workers) {
 }
 
 std::string plan_key(const std::string& op, const Problem& problem, const RoleCounts& roles) {
-  return fmt::format("{} {}x{}x{} {} {}", op, problem.m, problem.n, problem.k, mk::name_of(problem.dtype),
-                     in_words(roles));
+  return fmt::format("{} {}x{}x{} {} {}", op, problem.m, problem.n, problem.k, name_of(problem.dtype), in_words(roles));
 }
 
 std::string in_words(const RoleCounts& roles) {
   std::string words;
   const auto say = [&](Role role, int count) {
-    if (count > 0) words += fmt::format("{}{} {}", words.empty() ? "" : " ", mk::name_of(role), count);
+    if (count > 0) words += fmt::format("{}{} {}", words.empty() ? "" : " ", name_of(role), count);
   };
   say(Role::kIntra, roles.intra);
   say(Role::kSend, roles.send);

@@ -28,14 +28,14 @@ constexpr double kFixedBlocks = 3;
 
 }  // namespace
 
-GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, int blocks) {
+GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, const GemmBlocks& blocks) {
   GemmTile best = tiles.back();
   double least = 0;
   for (const GemmTile& tile : tiles) {
-    if (blocks % tile.cluster != 0) continue;
+    if (!fits(tile, blocks)) continue;
     const int64_t row_blocks = ceil_div<int64_t>(work.shard_rows, tile.m * tile.cluster);
     const int64_t num_tiles = work.shards * row_blocks * ceil_div<int64_t>(work.n, tile.n);
-    const int64_t waves = ceil_div<int64_t>(num_tiles, std::max(1, blocks / tile.cluster));
+    const int64_t waves = ceil_div<int64_t>(num_tiles, std::max(1, blocks.compute / tile.cluster));
     const double block_cost = tile.m * tile.n / (128.0 * 256.0) / rate_of(tile);
     const double blocks_of_k = static_cast<double>(ceil_div<int64_t>(work.k, 64));
     const double cost = block_cost * (static_cast<double>(waves) * blocks_of_k + kFixedBlocks);
@@ -45,6 +45,10 @@ GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, int 
     }
   }
   return best;
+}
+
+bool fits(const GemmTile& tile, const GemmBlocks& blocks) {
+  return blocks.compute % tile.cluster == 0 && blocks.others % tile.cluster == 0;
 }
 
 bool has_tile(std::span<const GemmTile> tiles, const GemmTile& tile) {

@@ -86,6 +86,12 @@ constexpr auto tiles_of() {
 constexpr auto kGemmTiles = tiles_of<GemmConfigs>();
 constexpr auto kSoloTiles = tiles_of<SoloConfigs>();
 
+// What computes: `compute` blocks after `others` of the same grid.  A cluster must not straddle the two.
+struct GemmBlocks {
+  int compute = 1;
+  int others = 0;
+};
+
 struct GemmWork {
   int64_t shard_rows = 0;
   int64_t shards = 1;
@@ -94,8 +100,9 @@ struct GemmWork {
 };
 
 // Of `tiles`, the one that computes `work` soonest on so many blocks: whole waves of tiles, each at its rate.
-GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, int blocks);
+GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, const GemmBlocks& blocks);
 
+bool fits(const GemmTile& tile, const GemmBlocks& blocks);
 bool has_tile(std::span<const GemmTile> tiles, const GemmTile& tile);
 std::string names_of(std::span<const GemmTile> tiles);  // "128x256x2, …"
 
