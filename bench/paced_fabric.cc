@@ -49,12 +49,13 @@ PutResult PacedFabric::poll(std::vector<uint64_t>& completed) {
   landed_.clear();
   if (inner_->poll(landed_) == PutResult::kFailed) return PutResult::kFailed;
   num_landed_ += landed_.size();
+  std::vector<Command> due;
   for (; num_landed_ > 0 && passed_on_.front().due <= now; --num_landed_) {
-    if (inner_->tell(passed_on_.front().command, bell_) == PutResult::kFailed) return PutResult::kFailed;
+    due.push_back(passed_on_.front().command);
     completed.push_back(passed_on_.front().ticket);
     passed_on_.pop_front();
   }
-  return PutResult::kSent;
+  return inner_->tell(due, bell_);
 }
 
 runtime::FabricHook fabric_hook(double ns_per_byte, PutPath path, const Bell& bell) {

@@ -34,6 +34,7 @@ CudaDriver load() {
   look_up("cuTensorMapEncodeTiled", 12000, driver.encode_tiled);
   look_up("cuStreamWriteValue64", 12000, driver.write_value);
   look_up("cuStreamWaitValue64", 12000, driver.wait_value);
+  look_up("cuStreamBatchMemOp", 12000, driver.memory_ops);
   look_up_newer("cuMemcpyBatchAsync", 12080, driver.copy_batch);
   return driver;
 }

@@ -18,6 +18,7 @@ struct CudaDriver {
   PFN_cuTensorMapEncodeTiled_v12000 encode_tiled = nullptr;
   PFN_cuStreamWriteValue64_v11070 write_value = nullptr;
   PFN_cuStreamWaitValue64_v11070 wait_value = nullptr;
+  PFN_cuStreamBatchMemOp_v11070 memory_ops = nullptr;
   PFN_cuMemcpyBatchAsync_v12080 copy_batch = nullptr;  // null with a driver older than 12.8
 };
 

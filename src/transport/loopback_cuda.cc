@@ -13,9 +13,9 @@ namespace mk {
 namespace {
 
 constexpr size_t kMostInFlight = 128;
-constexpr size_t kMostTogether = 8;
+constexpr size_t kMostTogether = 32;
 constexpr size_t kSlots = 4;
-constexpr uint64_t kSlotBytes = 512 << 10;
+constexpr uint64_t kSlotBytes = 1 << 20;
 
 // Once for the proxy's thread: use the World's device, and do not break a capture a user's thread has open.
 void join_device(int device) {
@@ -77,11 +77,12 @@ PutResult CudaLoopbackFabric::put_bytes(const Command& command, uint64_t ticket)
   return accept(command, ticket, Telling::kLater);
 }
 
-PutResult CudaLoopbackFabric::tell(const Command& command, cudaStream_t stream) {
+PutResult CudaLoopbackFabric::tell(std::span<const Command> commands, cudaStream_t stream) {
   if (!failure_.empty()) return PutResult::kFailed;
   try {
     join_device(device_);
-    write_signal(checked(command), stream);
+    for (const Command& command : commands) pay(checked(command));
+    write_signals(stream);
   } catch (const Error& error) {
     failure_ = error.what();
     return PutResult::kFailed;
@@ -118,21 +119,36 @@ ResolvedPut CudaLoopbackFabric::checked(const Command& command) const {
 void CudaLoopbackFabric::launch_waiting() {
   if (waiting_.empty()) return;
   if (direct_) {
-    std::vector<CopyPiece> pieces;
-    for (const Waiting& one : waiting_) pieces.push_back({one.put.to, one.put.from, one.put.bytes});
-    copy_on_device(CopyPath::kEngine, pieces, lane_.in);
+    copy_on_device(CopyPath::kEngine, neighbours_joined(), lane_.in);
   } else {
     bounce();
   }
   std::vector<uint64_t> tickets;
   for (const Waiting& one : waiting_) {
-    if (one.telling == Telling::kAfterBytes) write_signal(one.put, lane_.in);
+    if (one.telling == Telling::kAfterBytes) pay(one.put);
     tickets.push_back(one.ticket);
   }
+  write_signals(lane_.in);
   waiting_.clear();
   waiting_bytes_ = 0;
   in_flight_.push_back({idle_event(), std::move(tickets)});
   check_cuda(cudaEventRecord(in_flight_.back().landed, lane_.in), "record puts");
+}
+
+// Puts whose bytes follow each other at both ends are one copy.
+std::vector<CopyPiece> CudaLoopbackFabric::neighbours_joined() const {
+  std::vector<CopyPiece> pieces;
+  for (const Waiting& one : waiting_) {
+    if (one.put.bytes == 0) continue;
+    const CopyPiece piece{one.put.to, one.put.from, one.put.bytes};
+    if (!pieces.empty() && pieces.back().to + pieces.back().bytes == piece.to &&
+        pieces.back().from + pieces.back().bytes == piece.from) {
+      pieces.back().bytes += piece.bytes;
+    } else {
+      pieces.push_back(piece);
+    }
+  }
+  return pieces;
 }
 
 // Between device and pinned host memory only the copy engines work.  A copy from device to device may be a
@@ -147,10 +163,10 @@ void CudaLoopbackFabric::bounce() {
     pieces.clear();
     filled = 0;
   };
-  for (const Waiting& one : waiting_) {
-    for (uint64_t at = 0; at < one.put.bytes;) {
-      const uint64_t bytes = std::min(kSlotBytes - filled, one.put.bytes - at);
-      pieces.push_back({one.put.to + at, one.put.from + at, bytes});
+  for (const CopyPiece& whole : neighbours_joined()) {
+    for (uint64_t at = 0; at < whole.bytes;) {
+      const uint64_t bytes = std::min(kSlotBytes - filled, whole.bytes - at);
+      pieces.push_back({whole.to + at, whole.from + at, bytes});
       at += bytes;
       filled += bytes;
       if (filled == kSlotBytes) pass_on();
@@ -177,11 +193,22 @@ void CudaLoopbackFabric::pass_slot(Slot& slot, const std::vector<CopyPiece>& pie
   check_cuda(cudaEventRecord(slot.emptied, lane_.in), "record an emptied slot");
 }
 
-void CudaLoopbackFabric::write_signal(const ResolvedPut& put, cudaStream_t stream) {
+void CudaLoopbackFabric::pay(const ResolvedPut& put) {
   const uint64_t total = totals_[put.signal] += put.amount;
-  // The write follows the copies before it with a memory barrier; pairs with the peer's wait.
-  check_cuda(cuda_driver().write_value(stream, address(put.signal), total, CU_STREAM_WRITE_VALUE_DEFAULT),
-             "write a signal");
+  CUstreamBatchMemOpParams write{};
+  write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
+  write.writeValue.address = address(put.signal);
+  write.writeValue.value64 = total;
+  // With a memory barrier before it, after the copies; pairs with the peer's wait.
+  write.writeValue.flags = CU_STREAM_WRITE_VALUE_DEFAULT;
+  unwritten_.push_back(write);
+}
+
+void CudaLoopbackFabric::write_signals(cudaStream_t stream) {
+  if (unwritten_.empty()) return;
+  check_cuda(cuda_driver().memory_ops(stream, static_cast<unsigned>(unwritten_.size()), unwritten_.data(), 0),
+             "write signals");
+  unwritten_.clear();
 }
 
 cudaEvent_t CudaLoopbackFabric::idle_event() {

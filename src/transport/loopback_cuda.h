@@ -10,10 +10,12 @@
 #include <cuda_runtime.h>
 
 #include <deque>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/cuda_api.h"
 #include "base/cuda_copy.h"
 #include "transport/fabric.h"
 #include "transport/resolved_put.h"
@@ -36,9 +38,9 @@ class CudaLoopbackFabric : public Fabric {
   std::string failure() const override { return failure_; }
 
   // The halves of a put, for a fabric that delivers later than bytes land: put_bytes tells nobody, and its
-  // ticket comes back when the bytes are there; tell pays the signal, on a stream that nothing blocks.
+  // ticket comes back when the bytes are there; tell pays the signals, on a stream that nothing blocks.
   PutResult put_bytes(const Command& command, uint64_t ticket);
-  PutResult tell(const Command& command, cudaStream_t stream);
+  PutResult tell(std::span<const Command> commands, cudaStream_t stream);
 
   // From device to device by the copy engines, if the driver takes the hint.  Where it does not, a put needs
   // an SM: only for who knows that one is free, or that the driver does.
@@ -67,7 +69,9 @@ class CudaLoopbackFabric : public Fabric {
   void launch_waiting();
   void bounce();
   void pass_slot(Slot& slot, const std::vector<CopyPiece>& pieces);
-  void write_signal(const ResolvedPut& put, cudaStream_t stream);
+  std::vector<CopyPiece> neighbours_joined() const;
+  void pay(const ResolvedPut& put);
+  void write_signals(cudaStream_t stream);
   cudaEvent_t idle_event();
   void release() noexcept;
 
@@ -80,6 +84,7 @@ class CudaLoopbackFabric : public Fabric {
   std::vector<Slot> slots_;
   size_t next_slot_ = 0;
   std::unordered_map<uint64_t*, uint64_t> totals_;
+  std::vector<CUstreamBatchMemOpParams> unwritten_;
   std::vector<Waiting> waiting_;
   uint64_t waiting_bytes_ = 0;
   bool grows_ = false;  // a put came since the last poll: more may follow

@@ -10,7 +10,7 @@ namespace {
 TEST(TileImage, TilesFollowEachOtherAndFillTheImage) {
   for (const int64_t rows : {1, 3, 4, 5, 17}) {
     for (const int64_t cols : {1, 7, 8, 9, 30}) {
-      const dense::TileImage image = dense::make_image(rows, cols, 2, 4, 8);
+      const dense::TileImage image = dense::make_image(rows, cols, 2, 4, 8, 3);
       int64_t filled = 0;
       for (int row = 0; row < image.row_blocks; ++row) {
         for (int col = 0; col < image.col_blocks; ++col) {
@@ -31,7 +31,7 @@ TEST(TileImage, TilesFollowEachOtherAndFillTheImage) {
 TEST(TileImage, OnAGpuEveryTileBeginsAtAMultipleOfSixteenBytes) {
   for (const int64_t rows : {1, 127, 129, 257}) {
     for (const int64_t cols : {8, 264, 1032}) {
-      const dense::TileImage image = dense::make_image(rows, cols, 2, 128, 256);
+      const dense::TileImage image = dense::make_image(rows, cols, 2, 128, 256, 4);
       for (int row = 0; row < image.row_blocks; ++row) {
         for (int col = 0; col < image.col_blocks; ++col) {
           const Range bytes = image.tile_bytes({0, 0, row, col});

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // ops/dense/tile_image.h — a matrix of partial results as it lies in a window: tile after tile, no padding.
 //
-// A tile is one contiguous range of bytes, so it moves as one store, one copy or one put.  The tiles of a
-// row block follow each other; how elements lie inside a tile is the target's business (on a CPU: row by
-// row).
+// A tile is one contiguous range of bytes, so it moves as one store, one copy or one put.  Tiles lie in the
+// order in which they are made, band after band and column after column in a band, so that those made one
+// after the other can move together.  How elements lie inside a tile is the target's business (on a CPU: row
+// by row).
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@ struct TileImage {
   int64_t element_bytes = 0;
   int tile_m = 1;
   int tile_n = 1;
+  int band = 1;  // row blocks
   int row_blocks = 0;
   int col_blocks = 0;
 
@@ -38,16 +40,20 @@ struct TileImage {
   MK_HD constexpr Range tile_bytes(const Tile& tile) const {
     const Range r = rows_of(tile);
     const Range c = cols_of(tile);
-    return {(r.first * cols + r.count * c.first) * element_bytes, r.count * c.count * element_bytes};
+    const int64_t band_rows = static_cast<int64_t>(band) * tile_m;
+    const Range b = block_range(rows, band_rows, tile.row_block / band);
+    const int64_t before = b.first * cols + b.count * c.first + (r.first - b.first) * c.count;
+    return {before * element_bytes, r.count * c.count * element_bytes};
   }
 };
 
-constexpr TileImage make_image(int64_t rows, int64_t cols, int64_t element_bytes, int tile_m, int tile_n) {
+constexpr TileImage make_image(int64_t rows, int64_t cols, int64_t element_bytes, int tile_m, int tile_n, int band) {
   return {rows,
           cols,
           element_bytes,
           tile_m,
           tile_n,
+          band,
           static_cast<int>(ceil_div<int64_t>(rows, tile_m)),
           static_cast<int>(ceil_div<int64_t>(cols, tile_n))};
 }

@@ -54,7 +54,7 @@ TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const
 OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
   OneShotLayout layout;
   layout.world = problem.world;
-  layout.whole = dense::make_image(problem.m, problem.n, size_of(problem.dtype), tile.m, tile.n);
+  layout.whole = dense::make_image(problem.m, problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
   layout.k = problem.k;
   layout.band = tile.band;
   layout.roles = roles;

@@ -27,7 +27,7 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers)
 Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
   Layout layout;
   layout.world = problem.world;
-  layout.shard = dense::make_image(problem.m / problem.world.size(), problem.n, size_of(problem.dtype), tile.m, tile.n);
+  layout.shard = dense::make_image(problem.m / problem.world.size(), problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
   layout.k = problem.k;
   layout.band = tile.band;
   layout.roles = roles;

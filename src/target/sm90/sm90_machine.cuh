@@ -86,7 +86,7 @@ class Sm90Machine {
       position = ring.claim();
     }
     const uint64_t wanted = position < view_.ring.capacity ? 0 : position - view_.ring.capacity + 1;
-    if (!wait_until(FaultKind::kRingFull, view_.ring.consumed, wanted, kRingRoom, subject)) return false;
+    if (!wait_for_room(wanted, subject)) return false;
     if (crew_.is_leader()) {
       ring.publish(position, to_command(put, view_.windows));
       last_put_ = position + 1;
@@ -107,6 +107,15 @@ class Sm90Machine {
   }
 
  private:
+  // `consumed` lies in host memory, a microsecond or two away, so what was seen there is kept.
+  __device__ bool wait_for_room(uint64_t wanted, int64_t subject) {
+    const bool is_known = crew_.leader_says(wanted <= consumed_seen_);
+    if (is_known) return true;
+    if (!wait_until(FaultKind::kRingFull, view_.ring.consumed, wanted, kRingRoom, subject)) return false;
+    if (crew_.is_leader()) consumed_seen_ = SystemAtomics::load_relaxed(view_.ring.consumed);
+    return true;
+  }
+
   static constexpr int kPolls = 32;             // between looks at the clock
   static constexpr uint64_t kLookNs = 500'000;  // between looks at the stop word
 
@@ -167,6 +176,7 @@ class Sm90Machine {
   mutable uint64_t epoch_ = 0;
   uint64_t nvlink_bytes_ = 0;
   uint64_t last_put_ = 0;
+  uint64_t consumed_seen_ = 0;
 };
 
 }  // namespace mk::sm90

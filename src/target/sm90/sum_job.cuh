@@ -56,16 +56,21 @@ class Handful {
 
   __device__ void add(const std::byte* image) {
     uint4 bits[kInHand];
-#pragma unroll
-    for (int i = 0; i < kInHand; ++i) {
-      bits[i] = at(i) < chunks_ ? __ldcg(reinterpret_cast<const uint4*>(image) + at(i)) : uint4{};
-    }
-#pragma unroll
-    for (int i = 0; i < kInHand; ++i) sums_[i].add(bits[i]);
+    load(image, bits);
+    add(bits);
   }
+  // Two images at a time are under way.
   __device__ void add(const ImageRow& images) {
-#pragma unroll 2
-    for (int i = 0; i < images.count; ++i) add(images.first + i * images.stride);
+    const std::byte* image = images.first;
+    int left = images.count;
+    for (; left >= 2; left -= 2, image += 2 * images.stride) {
+      uint4 bits[2][kInHand];
+      load(image, bits[0]);
+      load(image + images.stride, bits[1]);
+      add(bits[0]);
+      add(bits[1]);
+    }
+    if (left == 1) add(image);
   }
   __device__ void add(const Handful& other) {
 #pragma unroll
@@ -82,6 +87,16 @@ class Handful {
   }
 
  private:
+  __device__ void load(const std::byte* image, uint4 (&bits)[kInHand]) const {
+#pragma unroll
+    for (int i = 0; i < kInHand; ++i) {
+      bits[i] = at(i) < chunks_ ? __ldcg(reinterpret_cast<const uint4*>(image) + at(i)) : uint4{};
+    }
+  }
+  __device__ void add(const uint4 (&bits)[kInHand]) {
+#pragma unroll
+    for (int i = 0; i < kInHand; ++i) sums_[i].add(bits[i]);
+  }
   __device__ int at(int i) const { return first_ + i * static_cast<int>(blockDim.x); }
 
   int first_;
@@ -104,7 +119,7 @@ __device__ void sum_tile(int chunks, Sum&& sum, Write&& write) {
 template <class Element>
 __device__ void add_nodes(Handful<Element>& sums, Handful<Element>& own_sums, const ImageRow& own,
                           const ImageRow& others, int position) {
-  own_sums.add(own);
+  for (int i = 0; i < own.count; ++i) own_sums.add(own.first + i * own.stride);  // two at a time would spill
   for (int node = 0; node <= others.count; ++node) {
     if (node == position) {
       sums.add(own_sums);
