@@ -6,8 +6,8 @@
 #include <tuple>
 #include <vector>
 
-#include "core/event.h"
 #include "tests/support/sum_layouts.h"
+#include "tests/support/trace_counts.h"
 
 namespace mk::test {
 namespace {
@@ -23,30 +23,6 @@ class RsTrace : public testing::TestWithParam<WorldShape> {
     records = world.state().trace()->take();
   }
 
-  // How often each (launch, rank, tile, peer) was noted.
-  using Counts = std::map<std::tuple<uint64_t, int, int64_t, int>, int>;
-  Counts counts_of(EventKind kind) const {
-    Counts counts;
-    for (const EventRecord& r : records) {
-      if (r.event.kind == kind) ++counts[{r.epoch, r.rank, r.event.subject, r.event.peer}];
-    }
-    return counts;
-  }
-
-  // One for each launch, rank and tile of `count` for which owner(rank, number) is not negative.
-  template <class Owner>
-  Counts once_each(int64_t count, Owner&& owner) const {
-    Counts counts;
-    for (uint64_t launch = 1; launch <= kLaunches; ++launch) {
-      for (int rank = 0; rank < shape.size(); ++rank) {
-        for (int64_t number = 0; number < count; ++number) {
-          if (const int peer = owner(rank, number); peer >= 0) counts[{launch, rank, number, peer}] = 1;
-        }
-      }
-    }
-    return counts;
-  }
-
   const WorldShape shape = GetParam();
   const gemm_rs_op::Layout layout = rs_layout(shape, {.shape = kShape});
   std::vector<EventRecord> records;
@@ -55,23 +31,29 @@ class RsTrace : public testing::TestWithParam<WorldShape> {
 INSTANTIATE_TEST_SUITE_P(Worlds, RsTrace, testing::ValuesIn(kWorlds), case_name<testing::TestParamInfo<WorldShape>>);
 
 TEST_P(RsTrace, EveryTileBeginsAndEndsOnceInEveryLaunch) {
-  const Counts expected = once_each(
-      layout.num_tiles(), [&](int rank, int64_t number) { return gemm_rs_op::tile_at(layout, rank, number).source; });
-  EXPECT_EQ(counts_of(EventKind::kTileBegin), expected);
-  EXPECT_EQ(counts_of(EventKind::kTileEnd), expected);
+  const TraceCounts expected = in_every_launch(kLaunches, shape, [&](int rank, const auto& note) {
+    for (int64_t i = 0; i < layout.num_tiles(); ++i) note(i, gemm_rs_op::tile_at(layout, rank, i).source);
+  });
+  EXPECT_EQ(counts_of(records, EventKind::kTileBegin), expected);
+  EXPECT_EQ(counts_of(records, EventKind::kTileEnd), expected);
 }
 
 TEST_P(RsTrace, ANodesSumCrossesTheRailOnceToEachOwner) {
-  EXPECT_EQ(counts_of(EventKind::kTilePut), once_each(layout.num_reduced(), [&](int rank, int64_t number) {
-              const int owner = gemm_rs_op::reduced_at(layout, rank, number).source;
-              return owner == rank ? -1 : owner;
+  EXPECT_EQ(counts_of(records, EventKind::kTilePut), in_every_launch(kLaunches, shape, [&](int rank, const auto& note) {
+              for (int64_t i = 0; i < layout.num_reduced(); ++i) {
+                const int owner = gemm_rs_op::reduced_at(layout, rank, i).source;
+                if (owner != rank) note(i, owner);
+              }
             }));
 }
 
 TEST_P(RsTrace, AnOwnerFinishesItsOwnTilesOnce) {
-  const bool alone = shape.size() == 1;  // compute writes C itself
-  EXPECT_EQ(counts_of(EventKind::kTileReduced), once_each(layout.num_reduced(), [&](int rank, int64_t number) {
-              return !alone && gemm_rs_op::reduced_at(layout, rank, number).source == rank ? rank : -1;
+  if (shape.size() == 1) return;  // compute writes C itself
+  EXPECT_EQ(counts_of(records, EventKind::kTileReduced),
+            in_every_launch(kLaunches, shape, [&](int rank, const auto& note) {
+              for (int64_t i = 0; i < layout.num_reduced(); ++i) {
+                if (gemm_rs_op::reduced_at(layout, rank, i).source == rank) note(i, rank);
+              }
             }));
 }
 
