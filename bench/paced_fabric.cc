@@ -11,11 +11,11 @@
 namespace mk::bench {
 namespace {
 
-constexpr size_t kMostScheduled = 128;
+constexpr size_t kMostScheduled = 512;
 
 // How long before its turn a put's copy is queued.  A NIC's queue does not start late; without a limit one
 // rank's puts would fill a lane that others share.
-constexpr uint64_t kAheadNs = 50'000;
+constexpr uint64_t kAheadNs = 400'000;
 
 }  // namespace
 

@@ -31,7 +31,7 @@ struct Options {
   int64_t timeout_ms = 30'000;
 
   // Commands the ring between a rank's workers and its proxy holds; a power of two.
-  int ring_capacity = 256;
+  int ring_capacity = 1024;
 
   // Record an event per tile and copy (CPU worlds only; read by the library's own tests so far).
   bool trace = false;

@@ -12,10 +12,10 @@
 namespace mk {
 namespace {
 
-constexpr size_t kMostInFlight = 128;
+constexpr size_t kMostInFlight = 512;
 constexpr size_t kMostTogether = 32;
-constexpr size_t kSlots = 4;
-constexpr uint64_t kSlotBytes = 1 << 20;
+constexpr size_t kSlots = 8;
+constexpr uint64_t kSlotBytes = 512 << 10;
 
 // Once for the proxy's thread: use the World's device, and do not break a capture a user's thread has open.
 void join_device(int device) {
@@ -135,12 +135,15 @@ void CudaLoopbackFabric::launch_waiting() {
   check_cuda(cudaEventRecord(in_flight_.back().landed, lane_.in), "record puts");
 }
 
-// Puts whose bytes follow each other at both ends are one copy.
+// Puts whose bytes follow each other at both ends are one copy.  They may land in any order.
 std::vector<CopyPiece> CudaLoopbackFabric::neighbours_joined() const {
-  std::vector<CopyPiece> pieces;
+  std::vector<CopyPiece> sorted;
   for (const Waiting& one : waiting_) {
-    if (one.put.bytes == 0) continue;
-    const CopyPiece piece{one.put.to, one.put.from, one.put.bytes};
+    if (one.put.bytes > 0) sorted.push_back({one.put.to, one.put.from, one.put.bytes});
+  }
+  std::ranges::sort(sorted, {}, &CopyPiece::to);
+  std::vector<CopyPiece> pieces;
+  for (const CopyPiece& piece : sorted) {
     if (!pieces.empty() && pieces.back().to + pieces.back().bytes == piece.to &&
         pieces.back().from + pieces.back().bytes == piece.from) {
       pieces.back().bytes += piece.bytes;

@@ -9,8 +9,7 @@ namespace mk::ag_gemm_op {
 // Small, so that tests with small shapes have many tiles and tails.
 constexpr TileShape kCpuTile{.m = 32, .n = 64, .band = 4};
 
-// The tiles of a GPU are those of target/sm90/gemm_config.h; a band has this many rows.
-constexpr int kSm90BandRows = 2048;
+// The tiles of a GPU are those of target/sm90/gemm_config.h.
 
 // The one most shapes get; predictions and protocol tests use it.
 constexpr TileShape kSm90Tile{.m = 128, .n = 256, .band = 16};

@@ -3,6 +3,7 @@
 #include "ops/ag_gemm/ag_gemm_problem.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "base/check.h"
@@ -74,6 +75,11 @@ void check_args(const Problem& problem, std::span<const AgGemmArgs> args, Device
   }
 }
 
+// As many row blocks as make a wave of tiles as high as it is wide: then it reads the least.
+static int band_of(int tile_m, int tile_n, int tiles_at_once) {
+  return std::max(1, static_cast<int>(std::lround(std::sqrt(double(tiles_at_once) * tile_n / tile_m))));
+}
+
 TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const RoleCounts& roles) {
   if (device != DeviceKind::kCuda) {
     check_arg(asked.m == 0 && asked.n == 0, "tile is {}x{}; on a cpu it cannot be chosen", asked.m, asked.n);
@@ -91,7 +97,7 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
             "tile.cluster is {}; with {} workers that compute and {} that do not it must be 1", tile.cluster,
             blocks.compute, blocks.others);
   const int rows = tile.m * tile.cluster;
-  return {.m = rows, .n = tile.n, .band = std::max(1, kSm90BandRows / rows), .cluster = tile.cluster};
+  return {.m = rows, .n = tile.n, .band = band_of(rows, tile.n, roles.compute / tile.cluster), .cluster = tile.cluster};
 }
 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers) {

@@ -74,8 +74,9 @@ MK_HD void intra(M& m, const Layout& layout, const Post& post) {
     }
   }
   for (int64_t item = post.index; item < static_cast<int64_t>(layout.row_blocks) * peers; item += post.count) {
-    const int chunk = static_cast<int>(item / peers);
-    const int peer = peer_at(world, m.rank(), 1 + static_cast<int>(item % peers));
+    // Peer after peer: the one served first is the one that looks for this shard first.
+    const int chunk = static_cast<int>(item % layout.row_blocks);
+    const int peer = peer_at(world, m.rank(), 1 + static_cast<int>(item / layout.row_blocks));
     const Place from{kInputWindow, m.rank(), static_cast<uint64_t>(layout.chunk_bytes(chunk).first)};
     if (!give_chunk(m, layout, from, m.rank(), chunk, peer)) return;
   }

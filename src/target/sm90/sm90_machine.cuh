@@ -117,6 +117,7 @@ class Sm90Machine {
   }
 
   static constexpr int kPolls = 32;             // between looks at the clock
+  static constexpr unsigned kFarNapNs = 2000;   // between looks at the proxy's counters, in host memory as well
   static constexpr uint64_t kLookNs = 500'000;  // between looks at the stop word
 
   __device__ bool wait_until(FaultKind kind, const uint64_t* word, uint64_t wanted, uint32_t signal, int64_t subject) {
@@ -139,7 +140,11 @@ class Sm90Machine {
         SystemAtomics::load_acquire(word);
         return true;
       }
-      if (round % kPolls != 0) continue;
+      if (kind != FaultKind::kSignal) {
+        __nanosleep(kFarNapNs);
+      } else if (round % kPolls != 0) {
+        continue;
+      }
       const uint64_t now = clock_ns();
       if (now - looked < kLookNs) continue;
       looked = now;
