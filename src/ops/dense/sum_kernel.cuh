@@ -17,15 +17,15 @@
 #include <mutex>
 
 #include "base/cuda_api.h"
-#include "mkernel/gemm_args.h"
+#include "ops/dense/sm90_launch.h"
 #include "ops/dense/sum_body.cuh"
-#include "runtime/plan.h"
 #include "target/sm90/block_crew.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
+#include "target/sm90/with_config.cuh"
 
 namespace mk::dense {
 
@@ -186,6 +186,15 @@ void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const
   });
   kernel<<<params.view.workers, Config::kThreads, kSharedBytes, stream>>>(params);
   check_cuda(cudaGetLastError(), "launch a kernel");
+}
+
+template <class Op, DType kDType, BOrder kOrder>
+void SumLauncher<Op, kDType, kOrder>::launch(const runtime::Plan& plan, int rank, const GemmArgs& args,
+                                             cudaStream_t stream) {
+  const TileImage& image = plan.layout<typename Op::Layout>().image();
+  sm90::with_tile<sm90::SoloConfigs>(gemm_tile_of(image), [&]<class Config>() {
+    launch_sum<Config, sm90::ElementOf<kDType>, kOrder, Op, sm90::NoPace>(plan, rank, args, {}, stream);
+  });
 }
 
 }  // namespace mk::dense
