@@ -12,8 +12,8 @@
 namespace mk::ag_gemm_op {
 
 void check_problem(const Problem& problem, DeviceKind device) {
-  dense::check_sizes(problem, device);
   dense::check_world_divides_m(problem);
+  dense::check_sizes(problem, device);
 }
 
 Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args) {

@@ -7,7 +7,8 @@
 //   Layout
 //   for_each_tile(layout, rank, post, body)          a compute worker's tiles
 //   num_receivers(layout)                            of a partial result
-//   place(layout, rank, tile, step)                  of it at a receiver
+//   place(layout, rank, tile)                        of it at the first
+//   receiver(layout, rank, tile, step)               of it; it has the same place at all
 //   wait(m, layout, tile, step)                      before it is written there
 //   tell(m, layout, tile, step)                      after
 //   communicate(m, layout, post, body)               the other roles
@@ -97,11 +98,13 @@ __device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     for (int step = 0; step < receivers; ++step) alive = alive && Op::wait(machine, p.layout, tile, step);
     const sm90::BoxImage boxes = box_image(p.layout.image(), tile);
+    Place at = Op::place(p.layout, p.view.rank, tile);
     const auto send_box = [&](const Element* box, int row, int col) {
       const int bytes = boxes.box_bytes(row, col);
       if (!alive || bytes == 0) return;
+#pragma unroll 1
       for (int step = 0; step < receivers; ++step) {
-        const Place at = Op::place(p.layout, p.view.rank, tile, step);
+        at.rank = Op::receiver(p.layout, p.view.rank, tile, step);
         std::byte* to = p.view.windows.resolve(p.view.world, at) + boxes.box_offset(row, col);
         sm90::ptx::cp_async_bulk(sm90::ptx::space_global, sm90::ptx::space_shared, to, box,
                                  static_cast<uint32_t>(bytes));
