@@ -23,7 +23,7 @@ void for_each_rank(const FusedRun& run, Launch&& launch) {
 const runtime::Plan& plan_ag_gemm(const FusedRun& run) {
   const ag_gemm_op::Problem problem{run.shape.world, run.shape.m, run.shape.n, run.shape.k, run.shape.dtype};
   ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
-  return ag_gemm_op::plan_for(run.world, problem, {.split = run.split, .tile = {}});
+  return ag_gemm_op::plan_for(run.world, problem, {.split = run.split});
 }
 
 dense::Problem sum_problem(const FusedRun& run) {

@@ -56,7 +56,7 @@ LaunchData make_launch(const Row& row, const World& world, runtime::Device& devi
 void queue_launch(World& world, const LaunchData& data, const Split& split) {
   std::vector<AgGemmArgs> args;
   for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
-  ag_gemm(world, args, {split, {}});
+  ag_gemm(world, args, {split});
 }
 
 // Makes the inputs again, so that a launch that spoilt its inputs is found out as well.
@@ -104,7 +104,7 @@ Row run_ag_gemm(World& world, const RunRequest& request) {
   std::vector<LaunchData> launches;
   for (int i = 0; i < row.launches; ++i) launches.push_back(make_launch(row, world, state.device(), *engine, i));
   const ag_gemm_op::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
-  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, {.split = request.split, .tile = {}});
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, {.split = request.split});
 
   row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(world, launches[i], request.split); });
   const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);

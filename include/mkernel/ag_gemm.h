@@ -30,8 +30,8 @@ struct AgGemmArgs {
 };
 
 struct AgGemmOptions {
-  Split split;    // all zero: chosen for the shape
-  TileSize tile;  // on a GPU; those that exist are in the error of a wrong one
+  Split split = {};    // all zero: chosen for the shape
+  TileSize tile = {};  // on a GPU; those that exist are in the error of a wrong one
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.

@@ -26,7 +26,17 @@ constexpr const char* name_of(DeviceKind kind) {
   return kind == DeviceKind::kCpu ? "cpu" : kind == DeviceKind::kCuda ? "cuda" : "auto";
 }
 
-constexpr const char* name_of(BOrder order) { return order == BOrder::kKN ? "[K,N]" : "[N,K]"; }
+constexpr const char* name_of(BOrder order) {
+  return order == BOrder::kKN ? "[K,N]" : order == BOrder::kNK ? "[N,K]" : "unknown";
+}
+constexpr const char* name_of(Activation activation) {
+  switch (activation) {
+    case Activation::kNone: return "none";
+    case Activation::kGelu: return "GELU";
+    case Activation::kSilu: return "SiLU";
+  }
+  return "unknown";
+}
 
 // A row-major matrix somebody else owns; rows follow each other without gaps.  The memory must stay
 // valid until the launch that uses it has finished.

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "ops/ag_gemm/ag_gemm_problem.h"
 #include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
 
@@ -41,6 +43,9 @@ void set_n(Args& args, int64_t n) {
 void set_k(Args& args, int64_t k) {
   for (AgGemmArgs& a : args) a.a.cols = a.b.rows = k;
 }
+void set_order(Args& args, BOrder order) {
+  for (AgGemmArgs& a : args) a.b_order = order;
+}
 void set_dtype(Args& args, DType dtype) {
   for (AgGemmArgs& a : args) a.a.dtype = a.b.dtype = a.c.dtype = dtype;
 }
@@ -75,6 +80,36 @@ const BadInput kBadInputs[] = {
     {"TooFewArgs", {"args has 3 entries", "4 ranks"}, [](Args& a, auto&) { a.pop_back(); }},
     {"TooManyArgs", {"args has 5 entries", "4 ranks"}, [](Args& a, auto&) { a.push_back(a[0]); }},
     {"NoArgs", {"args has 0 entries"}, [](Args& a, auto&) { a.clear(); }},
+    {"RowsOfOneBias", {"bias of rank 1 is 2x65; it must be 1x65"}, [](Args& a, auto&) { a[1].bias.rows = 2; }},
+    {"ColsOfOneBias", {"bias of rank 3 is 1x64; it must be 1x65"}, [](Args& a, auto&) { a[3].bias.cols = 64; }},
+    {"BiasThatStands", {"bias of rank 0 is 65x1"}, [](Args& a, auto&) { std::swap(a[0].bias.rows, a[0].bias.cols); }},
+    {"DTypeOfBias", {"bias of rank 2 is fp16"}, [](Args& a, auto&) { a[2].bias.dtype = DType::kFp16; }},
+    {"MisalignedBias",
+     {"bias of rank 1", "multiple of 4 bytes"},
+     [](Args& a, auto&) { a[1].bias.data = shifted(a[1].bias.data); }},
+    {"OrderUnknown", {"b_order is 9"}, [](Args& a, auto&) { set_order(a, static_cast<BOrder>(9)); }},
+    {"OrderOfOneRank", {"b_order of rank 3 is [N,K]"}, [](Args& a, auto&) { a[3].b_order = BOrder::kNK; }},
+    {"OrderUnknownOfOneRank",
+     {"b_order of rank 2 is unknown"},
+     [](Args& a, auto&) { a[2].b_order = static_cast<BOrder>(9); }},
+    {"OrderThatDoesNotFit", {"b of rank 0 is 3x65; it must be 3x3"}, [](Args& a, auto&) { set_order(a, BOrder::kNK); }},
+    {"ActivationUnknown",
+     {"activation is 9", "kNone, kGelu or kSilu"},
+     [](Args& a, auto&) {
+       for (AgGemmArgs& of_rank : a) of_rank.activation = static_cast<Activation>(9);
+     }},
+    {"ActivationOfOneRank",
+     {"activation of rank 2 is GELU", "rank 0 has none"},
+     [](Args& a, auto&) { a[2].activation = Activation::kGelu; }},
+    {"ActivationUnknownOfOneRank",
+     {"activation of rank 1 is unknown"},
+     [](Args& a, auto&) { a[1].activation = static_cast<Activation>(9); }},
+    {"TileOnACpu",
+     {"tile is 128x256x1", "on a cpu"},
+     [](auto&, AgGemmOptions& o) {
+       o.tile = {128, 256, 1};
+     }},
+    {"ClusterOnACpu", {"tile is 0x0x2", "on a cpu"}, [](auto&, AgGemmOptions& o) { o.tile.cluster = 2; }},
     {"StreamOnACpu", {"stream of rank 1"}, [](Args& a, auto&) { a[1].stream = a[1].a.data; }},
     {"SplitWithoutCompute",
      {"split.compute is 0"},
@@ -106,6 +141,11 @@ const BadInput kBadInputs[] = {
      [](auto&, AgGemmOptions& o) {
        o.split = {4000, 1, 1, 1};
      }},
+    {"SplitWithReduce",
+     {"split.reduce is 1", "takes 0"},
+     [](auto&, AgGemmOptions& o) {
+       o.split = {1, 1, 1, 1, 1};
+     }},
     {"SplitOverflows",
      {"split"},
      [](auto&, AgGemmOptions& o) {
@@ -120,7 +160,7 @@ INSTANTIATE_TEST_SUITE_P(Each, AgGemmBadInput, testing::ValuesIn(kBadInputs),
 
 TEST_P(AgGemmBadInput, IsRefusedByNameAndTheWorldWorksOn) {
   World world = World::local(kWorld.nodes, kWorld.ranks, DeviceKind::kCpu);
-  AgGemmLaunch launch(kWorld, kShape, DType::kFp32, 1);
+  AgGemmLaunch launch(kWorld, kShape, DType::kFp32, 1, Data::kExact, {.has_bias = true});
   Args args = launch.args();
   AgGemmOptions options;
   GetParam().spoil(args, options);
@@ -148,6 +188,29 @@ TEST(AgGemmWorkspace, AShapeWhoseBytesOverflowIsRefused) {
   EXPECT_TRUE(refuses({"1073741824"}, [&] {
     ag_gemm_workspace_bytes(world, int64_t{1} << 30, 1, (int64_t{1} << 31) - 1, DType::kFp32);
   }));
+}
+
+// As a GPU would be asked: which tiles there are is plain data.
+TEST(AgGemmTile, OneThatDoesNotExistIsRefusedWithThoseThatDo) {
+  const ag_gemm_op::Problem problem{{1, 1}, 512, 512, 64, DType::kBf16};
+  const auto choose = [&](const TileSize& tile) {
+    ag_gemm_op::choose_tile(problem, tile, DeviceKind::kCuda, {.compute = 132});
+  };
+  EXPECT_TRUE(refuses({"tile is 100x256x1", "128x256x2", "64x128x1"}, [&] { choose({100, 256, 1}); }));
+  EXPECT_TRUE(refuses({"tile is 128x256x0"}, [&] { choose({128, 256, 0}); }));
+  EXPECT_TRUE(refuses({"tile is 64x128x2"}, [&] { choose({64, 128, 2}); }));
+  EXPECT_TRUE(refuses({"tile is -128x-256x-1"}, [&] { choose({-128, -256, -1}); }));
+}
+
+TEST(AgGemmTile, AClusterThatWouldStraddleTwoRolesIsRefused) {
+  const ag_gemm_op::Problem problem{{1, 2}, 512, 512, 64, DType::kBf16};
+  const auto choose = [&](const RoleCounts& roles) {
+    ag_gemm_op::choose_tile(problem, {128, 256, 2}, DeviceKind::kCuda, roles);
+  };
+  choose({.intra = 4, .compute = 62});
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "62 workers that compute and 3 that do not"},
+                      [&] { choose({.intra = 3, .compute = 62}); }));
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "61 workers that compute"}, [&] { choose({.intra = 4, .compute = 61}); }));
 }
 
 TEST(SplitInOneNode, RolesThatHaveNothingToDoAreRefused) {

@@ -38,6 +38,28 @@ TEST(GpuBadInput, EachArgumentIsNamedAndTheWorldStaysUsable) {
   expect_refused(world, "c of rank 0 is a null", [](auto& args) { args[0].c.data = nullptr; });
 }
 
+TEST(GpuBadInput, ABiasThatTmaWouldNotTakeIsNamed) {
+  MK_NEEDS_GPU();
+  World world = gpu_world({1, 2});
+  AgGemmLaunch host(shape_of(world), kProblem, DType::kBf16, 1, Data::kExact, {.has_bias = true});
+  const GpuLaunch gpu(world, host);
+  std::vector<AgGemmArgs> args = gpu.args();
+  args[1].bias.data = static_cast<char*>(args[1].bias.data) + 8;
+  EXPECT_TRUE(refuses({"bias of rank 1 is at", "multiple of 16 bytes"}, [&] { ag_gemm(world, args); }));
+}
+
+TEST(GpuBadInput, TilesThatDoNotExistOrFitAreNamedAndTheWorldStaysUsable) {
+  MK_NEEDS_GPU();
+  World world = gpu_world({1, 2});
+  AgGemmLaunch host(shape_of(world), kProblem, DType::kBf16, 1);
+  const GpuLaunch gpu(world, host);
+  const auto ask = [&](const TileSize& tile) { ag_gemm(world, gpu.args(), {{.compute = 3, .intra = 2}, tile}); };
+  EXPECT_TRUE(refuses({"tile is 96x256x1", "128x256x2"}, [&] { ask({96, 256, 1}); }));
+  EXPECT_TRUE(refuses({"tile is 128x0x0"}, [&] { ask({128, 0, 0}); }));
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "3 workers that compute"}, [&] { ask({128, 256, 2}); }));
+  EXPECT_TRUE(gpu_runs_right(world, kProblem, DType::kBf16, 1));
+}
+
 TEST(GpuBadInput, MoreRanksThanTheGpuHoldsAreRefused) {
   MK_NEEDS_GPU();
   for (const WorldShape& shape : {WorldShape{1, 25}, WorldShape{5, 5}, WorldShape{25, 1}}) {

@@ -17,42 +17,80 @@ struct OwnStream {
 
 constexpr Shape kProblem{130, 264, 136};
 
+// Captures call() on every stream of the World, and replays it.
+class Captured {
+ public:
+  template <class Call>
+  Captured(World& world, Call&& call) : world_(world) {
+    call();  // makes the plan
+    world.synchronize();
+    cudaGraph_t graph = nullptr;
+    // Global mode: not even the proxies' CUDA calls on other threads may disturb the capture.
+    check_cuda(cudaStreamBeginCapture(own_.stream, cudaStreamCaptureModeGlobal), "begin a capture");
+    world.fork(own_.stream);
+    call();
+    world.join(own_.stream);
+    check_cuda(cudaStreamEndCapture(own_.stream, &graph), "end a capture");
+    const cudaError_t made = cudaGraphInstantiate(&runnable_, graph, 0);
+    cudaGraphDestroy(graph);
+    check_cuda(made, "instantiate a graph");
+  }
+  Captured(const Captured&) = delete;
+  ~Captured() { cudaGraphExecDestroy(runnable_); }
+
+  void replay() {
+    check_cuda(cudaGraphLaunch(runnable_, own_.stream), "launch a graph");
+    world_.synchronize();
+  }
+
+ private:
+  World& world_;
+  const OwnStream own_;
+  cudaGraphExec_t runnable_ = nullptr;
+};
+
+// Replays with inputs of their own, made by make(0) … make(count-1).
+template <class Launch, class Make>
+void expect_replays_right(Captured& captured, GpuLaunch<Launch>& gpu, int count, Make&& make) {
+  for (int i = 0; i < count; ++i) {
+    Launch fresh = make(i);
+    gpu.refill(fresh);
+    captured.replay();
+    gpu.fetch_into(fresh);
+    ASSERT_TRUE(fresh.is_right()) << "replay " << i;
+  }
+}
+
 class GpuGraphs : public testing::TestWithParam<WorldShape> {};
 
 TEST_P(GpuGraphs, CapturedOnceItReplaysAHundredTimesWithNewInputs) {
   MK_NEEDS_GPU();
-  World world = World::local(GetParam().nodes, GetParam().ranks, DeviceKind::kCuda, {.timeout_ms = 5000});
+  World world = gpu_world(GetParam());
   const Shape problem = world.size() > 4 ? Shape{9, 24, 16} : kProblem;  // the host checks every replay
-  AgGemmLaunch first(shape_of(world), problem, DType::kBf16, 1);
+  const auto make = [&](int i) { return AgGemmLaunch(shape_of(world), problem, DType::kBf16, seed_of(7, i)); };
+  AgGemmLaunch first = make(-1);
   GpuLaunch gpu(world, first);
-  ag_gemm(world, gpu.args());  // makes the plan
-  world.synchronize();
-
-  const OwnStream own;
-  cudaGraph_t graph = nullptr;
-  cudaGraphExec_t runnable = nullptr;
-  // Global mode: not even the proxies' CUDA calls on other threads may disturb the capture.
-  check_cuda(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeGlobal), "begin a capture");
-  world.fork(own.stream);
-  ag_gemm(world, gpu.args());
-  world.join(own.stream);
-  check_cuda(cudaStreamEndCapture(own.stream, &graph), "end a capture");
-  check_cuda(cudaGraphInstantiate(&runnable, graph, 0), "instantiate a graph");
-
-  for (int replay = 0; replay < 100; ++replay) {
-    AgGemmLaunch fresh(shape_of(world), problem, DType::kBf16, seed_of(7, replay));
-    gpu.refill(fresh);
-    check_cuda(cudaGraphLaunch(runnable, own.stream), "launch a graph");
-    world.synchronize();
-    gpu.fetch_into(fresh);
-    ASSERT_TRUE(fresh.is_right()) << "replay " << replay;
-  }
-  cudaGraphExecDestroy(runnable);
-  cudaGraphDestroy(graph);
+  Captured captured(world, [&] { ag_gemm(world, gpu.args()); });
+  expect_replays_right(captured, gpu, 100, make);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, GpuGraphs, testing::Values(WorldShape{2, 2}, WorldShape{2, 8}),
                          case_name<testing::TestParamInfo<WorldShape>>);
+
+class GpuSumGraphs : public testing::TestWithParam<SumOp> {};
+
+TEST_P(GpuSumGraphs, CapturedOnceItReplaysFiftyTimesWithNewInputs) {
+  MK_NEEDS_GPU();
+  World world = gpu_world({2, 2});
+  const SumCase at{GetParam(), {37, 136, 72}, DType::kBf16};
+  const auto make = [&](int i) { return SumLaunch(shape_of(world), at, seed_of(7, i)); };
+  SumLaunch first = make(-1);
+  GpuLaunch gpu(world, first);
+  Captured captured(world, [&] { call(GetParam(), world, gpu.args()); });
+  expect_replays_right(captured, gpu, 50, make);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuSumGraphs, testing::ValuesIn(kSumOps), case_name<testing::TestParamInfo<SumOp>>);
 
 TEST(GpuGraph, AShapeSeenFirstInACaptureIsRefusedAndTheWorldGoesOn) {
   MK_NEEDS_GPU();
@@ -82,9 +120,9 @@ TEST(GpuStream, ALaunchSeesWhatTheCallersStreamWroteBefore) {
   for (int rank = 0; rank < 2; ++rank) {
     args[rank].stream = streams[rank].stream;
     const auto copy = [&](const Tensor& to, const Tensor& from) {
-      check_cuda(
-          cudaMemcpyAsync(to.data, from.data, GpuLaunch::bytes_of(to), cudaMemcpyDeviceToDevice, streams[rank].stream),
-          "copy");
+      check_cuda(cudaMemcpyAsync(to.data, from.data, decltype(gpu)::bytes_of(to), cudaMemcpyDeviceToDevice,
+                                 streams[rank].stream),
+                 "copy");
     };
     copy(args[rank].a, source.args()[rank].a);
     copy(args[rank].b, source.args()[rank].b);

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT
-// tests/cuda/gpu_launch.h — the tensors of an AgGemmLaunch, on the GPU.
+// tests/cuda/gpu_launch.h — the tensors of a launch, of whatever operator, on the GPU.
 #pragma once
 
 #include <gtest/gtest.h>
 
+#include <utility>
 #include <vector>
 
 #include "mkernel/mkernel.h"
 #include "runtime/device.h"
 #include "runtime/world_state.h"
 #include "tests/support/ag_gemm_launch.h"
+#include "tests/support/sum_launch.h"
 
 namespace mk::test {
 
@@ -19,30 +21,42 @@ namespace mk::test {
     GTEST_SKIP() << missing;                                                      \
   }
 
+inline World gpu_world(const WorldShape& shape, const Options& options = {.timeout_ms = 5000}) {
+  return World::local(shape.nodes, shape.ranks, DeviceKind::kCuda, options);
+}
+
+// Launch: AgGemmLaunch or SumLaunch.
+template <class Launch>
 class GpuLaunch {
  public:
+  using Args = typename decltype(std::declval<Launch&>().args())::value_type;
+
   // Uploads the inputs of `host` and its poisoned outputs.
-  GpuLaunch(World& world, AgGemmLaunch& host) : device_(world.state().device()) {
-    for (const AgGemmArgs& of_rank : host.args()) {
-      args_.push_back({upload(of_rank.a), upload(of_rank.b), upload(of_rank.c)});
+  GpuLaunch(World& world, Launch& host) : device_(world.state().device()), args_(host.args()) {
+    for (Args& own : args_) {
+      for (Tensor* tensor : tensors_of(own)) {
+        const runtime::Buffer& buffer = buffers_.emplace_back(device_, bytes_of(*tensor));
+        tensor->data = buffer.as<void>();
+      }
     }
+    refill(host);
   }
 
-  const std::vector<AgGemmArgs>& args() const { return args_; }
+  const std::vector<Args>& args() const { return args_; }
 
   // The tensors of another launch of the same shape into the same memory.
-  void refill(AgGemmLaunch& host) {
-    const std::vector<AgGemmArgs> from = host.args();
+  void refill(Launch& host) {
+    std::vector<Args> from = host.args();
     for (size_t rank = 0; rank < args_.size(); ++rank) {
-      device_.upload(args_[rank].a.data, from[rank].a.data, bytes_of(from[rank].a));
-      device_.upload(args_[rank].b.data, from[rank].b.data, bytes_of(from[rank].b));
-      device_.upload(args_[rank].c.data, from[rank].c.data, bytes_of(from[rank].c));
+      const std::vector<Tensor*> theirs = tensors_of(from[rank]);
+      const std::vector<Tensor*> ours = tensors_of(args_[rank]);
+      for (size_t i = 0; i < ours.size(); ++i) device_.upload(ours[i]->data, theirs[i]->data, bytes_of(*ours[i]));
     }
   }
 
   // Brings the outputs into `host`, to be checked there.
-  void fetch_into(AgGemmLaunch& host) const {
-    const std::vector<AgGemmArgs> to = host.args();
+  void fetch_into(Launch& host) const {
+    const std::vector<Args> to = host.args();
     for (size_t rank = 0; rank < args_.size(); ++rank) {
       device_.download(to[rank].c.data, args_[rank].c.data, bytes_of(to[rank].c));
     }
@@ -51,34 +65,61 @@ class GpuLaunch {
   static size_t bytes_of(const Tensor& tensor) { return tensor.rows * tensor.cols * size_of(tensor.dtype); }
 
  private:
-  Tensor upload(const Tensor& host) {
-    runtime::Buffer& buffer = buffers_.emplace_back(device_, bytes_of(host));
-    device_.upload(buffer.as<void>(), host.data, bytes_of(host));
-    return {buffer.as<void>(), host.dtype, host.rows, host.cols};
+  static std::vector<Tensor*> tensors_of(AgGemmArgs& args) {
+    std::vector<Tensor*> tensors{&args.a, &args.b, &args.c};
+    if (args.bias.data != nullptr) tensors.push_back(&args.bias);
+    return tensors;
   }
+  static std::vector<Tensor*> tensors_of(GemmArgs& args) { return {&args.a, &args.b, &args.c}; }
 
   runtime::Device& device_;
-  std::vector<AgGemmArgs> args_;
+  std::vector<Args> args_;
   std::vector<runtime::Buffer> buffers_;
 };
 
-// Queues `count` launches with inputs of their own back to back, waits once, and checks every one.
-inline testing::AssertionResult gpu_runs_right(World& world, const Shape& shape, DType dtype, int count,
-                                               uint64_t seed = 1, const Split& split = {}) {
-  std::vector<AgGemmLaunch> host;
-  std::vector<GpuLaunch> gpu;
+// Queues make(0) … make(count-1), on the GPU, back to back by call(args), waits once, and checks every one.
+template <class Launch, class Make, class Call>
+testing::AssertionResult all_run_right_on_gpu(World& world, int count, Make&& make, Call&& call) {
+  std::vector<Launch> host;
+  std::vector<GpuLaunch<Launch>> gpu;
   host.reserve(count);
   for (int i = 0; i < count; ++i) {
-    host.emplace_back(shape_of(world), shape, dtype, seed_of(seed, i));
+    host.push_back(make(i));
     gpu.emplace_back(world, host.back());
   }
-  for (const GpuLaunch& launch : gpu) ag_gemm(world, launch.args(), {split});
+  for (const GpuLaunch<Launch>& launch : gpu) call(launch.args());
   world.synchronize();
   for (int i = 0; i < count; ++i) {
     gpu[i].fetch_into(host[i]);
-    if (auto right = host[i].is_right(); !right) return right << " (launch " << i + 1 << ")";
+    if (auto right = host[i].is_right(); !right) {
+      return right << " (" << name_of(shape_of(world)) << ", launch " << i + 1 << ")";
+    }
   }
   return testing::AssertionSuccess();
+}
+
+inline testing::AssertionResult gpu_runs_right(World& world, const Shape& shape, const RunOptions& options,
+                                               const TileSize& tile = {}) {
+  const auto make = [&](int i) {
+    return AgGemmLaunch(shape_of(world), shape, options.dtype, seed_of(options.seed, i), options.data, options.form);
+  };
+  const auto call = [&](const std::vector<AgGemmArgs>& args) { ag_gemm(world, args, {options.split, tile}); };
+  return all_run_right_on_gpu<AgGemmLaunch>(world, options.launches, make, call) << ", " << name_of(shape);
+}
+
+inline testing::AssertionResult gpu_runs_right(World& world, const Shape& shape, DType dtype, int count,
+                                               uint64_t seed = 1, const Split& split = {}) {
+  return gpu_runs_right(world, shape, {.dtype = dtype, .launches = count, .seed = seed, .split = split});
+}
+
+// B lies now in one order, now in the other.
+inline testing::AssertionResult gpu_runs_right(World& world, SumOp op, const Shape& shape, const SumOptions& options) {
+  const auto make = [&](int i) {
+    const SumCase at{op, shape, options.dtype, i % 2 == 0 ? BOrder::kKN : BOrder::kNK};
+    return SumLaunch(shape_of(world), at, seed_of(options.seed, i), options.data);
+  };
+  const auto run = [&](const std::vector<GemmArgs>& args) { call(op, world, args, options.split); };
+  return all_run_right_on_gpu<SumLaunch>(world, options.launches, make, run) << ", " << name_of(shape);
 }
 
 }  // namespace mk::test

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <tuple>
+#include <vector>
 
 #include "tests/support/ag_gemm_launch.h"
 
@@ -33,6 +34,38 @@ TEST_P(AgGemm, UniformDataStayWithinTheBoundOfTheArithmetic) {
   for (const Shape& at : kShapes) {
     EXPECT_TRUE(runs_right(world, at, {.dtype = dtype, .launches = 1, .data = Data::kUniform}));
   }
+}
+
+class AgGemmForm : public testing::TestWithParam<std::tuple<GemmForm, DType>> {};
+
+INSTANTIATE_TEST_SUITE_P(Forms, AgGemmForm, testing::Combine(testing::ValuesIn(kGemmForms), testing::ValuesIn(kDTypes)),
+                         joined_names);
+
+// Exactly, if there is no activation.
+TEST_P(AgGemmForm, WholeNumbersComeOutRightInEveryShape) {
+  const auto& [form, dtype] = GetParam();
+  World world = World::local(2, 3, DeviceKind::kCpu);
+  for (const Shape& at : kShapes) EXPECT_TRUE(runs_right(world, at, {.dtype = dtype, .launches = 2, .form = form}));
+}
+
+TEST_P(AgGemmForm, UniformDataStayWithinTheBoundOfTheArithmetic) {
+  const auto& [form, dtype] = GetParam();
+  World world = World::local(1, 2, DeviceKind::kCpu);
+  for (const Shape& at : kShapes) {
+    EXPECT_TRUE(runs_right(world, at, {.dtype = dtype, .launches = 1, .data = Data::kUniform, .form = form}));
+  }
+}
+
+// They have one plan: what a plan keeps does not depend on the form.
+TEST(AgGemmForms, MayAlternateInOneWorldWithNoWaitBetween) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  std::vector<AgGemmLaunch> launches;
+  for (const GemmForm& form : kGemmForms) {
+    launches.emplace_back(shape_of(world), Shape{33, 65, 17}, DType::kBf16, launches.size(), Data::kExact, form);
+    enqueue(world, launches.back());
+  }
+  world.synchronize();
+  for (const AgGemmLaunch& launch : launches) EXPECT_TRUE(launch.is_right());
 }
 
 }  // namespace

@@ -186,9 +186,12 @@ const runtime::Plan& plan_of(runtime::WorldState& world, SumLaunch& launch, cons
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, SumLaunch& launch, int rank) {
-  const GemmArgs args = launch.args()[rank];
-  if (launch.op() == SumOp::kGemmRs) return gemm_rs_op::launch_rank(world, plan, rank, args);
-  gemm_ar_op::launch_rank(world, plan, path_of(launch.op()), rank, args);
+  launch_rank(world, plan, launch.op(), rank, launch.args()[rank]);
+}
+
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, SumOp op, int rank, const GemmArgs& args) {
+  if (op == SumOp::kGemmRs) return gemm_rs_op::launch_rank(world, plan, rank, args);
+  gemm_ar_op::launch_rank(world, plan, path_of(op), rank, args);
 }
 
 }  // namespace mk::test

@@ -82,6 +82,7 @@ void enqueue(runtime::WorldState& world, SumLaunch& launch, const Split& split =
 // What the two are made of, for tests that launch some of the ranks.
 const runtime::Plan& plan_of(runtime::WorldState& world, SumLaunch& launch, const Split& split = {});
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, SumLaunch& launch, int rank);
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, SumOp op, int rank, const GemmArgs& args);
 
 struct SumOptions {
   DType dtype = DType::kFp32;

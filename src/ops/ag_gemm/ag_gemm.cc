@@ -2,26 +2,16 @@
 // ops/ag_gemm/ag_gemm.cc — the public call: check, plan, launch every rank.
 #include "mkernel/ag_gemm.h"
 
-#include <memory>
+#include <fmt/format.h>
 
-#include "base/check.h"
-#include "ops/ag_gemm/ag_gemm_configs.h"
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
+#include "ops/dense/dense_plan.h"
+#include "ops/host_launch.h"
 
 namespace mk {
 namespace ag_gemm_op {
 namespace {
-
-runtime::PlanSpec make_spec(const Layout& layout) {
-  runtime::PlanSpec spec;
-  spec.window_bytes = {static_cast<uint64_t>(layout.world.size() > 1 ? layout.gathered_bytes() : 0)};
-  spec.num_signals = layout.num_signals();
-  spec.workers = layout.roles.total();
-  spec.layout = std::make_shared<const Layout>(layout);
-  spec.signal_name = [layout](uint32_t signal) { return signal_name(layout, signal); };
-  return spec;
-}
 
 Layout layout_for(const runtime::WorldState& world, const Problem& problem, const AgGemmOptions& options) {
   const runtime::Device& device = world.device();
@@ -33,11 +23,8 @@ Layout layout_for(const runtime::WorldState& world, const Problem& problem, cons
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options) {
   const Layout layout = layout_for(world, problem, options);
-  const std::string key =
-      fmt::format("ag_gemm {}x{}x{} {} {} tile={}x{}x{} intra={} send={} forward={} compute={}", problem.m, problem.n,
-                  problem.k, name_of(problem.dtype), name_of(problem.b_order), layout.tile_m, layout.tile_n,
-                  layout.cluster, layout.roles.intra, layout.roles.send, layout.roles.forward, layout.roles.compute);
-  return world.plan(key, [&] { return make_spec(layout); });
+  const std::string op = fmt::format("ag_gemm tile {}x{}x{}", layout.tile_m, layout.tile_n, layout.cluster);
+  return world.plan(dense::plan_key(op, problem, layout.roles), [&] { return dense::plan_spec(layout); });
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
@@ -57,19 +44,14 @@ void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions
   ag_gemm_op::check_args(problem, args, world.device());
   state.check_usable();
   const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options);
-  try {
-    for (int rank = 0; rank < world.size(); ++rank) ag_gemm_op::launch_rank(state, plan, rank, args[rank]);
-  } catch (...) {
-    state.stop();
-    throw;
-  }
+  launch_every_rank(state, [&](int rank) { ag_gemm_op::launch_rank(state, plan, rank, args[rank]); });
 }
 
 int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype) {
   const ag_gemm_op::Problem problem{world.state().shape(), m, n, k, dtype};
   ag_gemm_op::check_problem(problem, world.device());
   return static_cast<int64_t>(
-      runtime::workspace_bytes(ag_gemm_op::make_spec(ag_gemm_op::layout_for(world.state(), problem, {}))));
+      runtime::workspace_bytes(dense::plan_spec(ag_gemm_op::layout_for(world.state(), problem, {}))));
 }
 
 }  // namespace mk

@@ -2,9 +2,8 @@
 // ops/ag_gemm/ag_gemm_cpu.cc — AllGather+GEMM on threads: one thread waits, computes and writes in turn.
 #include "ops/ag_gemm/ag_gemm_protocol.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
-#include "runtime/host_device.h"
+#include "ops/host_launch.h"
 #include "target/cpu/cpu_gemm.h"
-#include "target/cpu/cpu_machine.h"
 
 namespace mk::ag_gemm_op {
 namespace {
@@ -20,9 +19,11 @@ void compute(cpu::CpuMachine& m, const Layout& layout, const Post& post, const A
     const uint64_t at = layout.chunk_bytes(tile.row_block).first + (own ? 0 : tile.source * layout.shard_bytes());
     const Place place{own ? kInputWindow : kGatheredWindow, m.rank(), at};
     const T* a = reinterpret_cast<const T*>(m.view().windows.resolve(m.world(), place));
-    const T* b = static_cast<const T*>(args.b.data) + cols.first;
+    const auto b = cpu::right_operand<T>(args.b.data, args.b_order, layout.n, layout.k, cols.first);
     T* c = static_cast<T*>(args.c.data) + (tile.source * layout.shard_rows + rows.first) * layout.n + cols.first;
-    cpu::gemm_tile(a, b, c, rows.count, cols.count, layout.k, layout.n, layout.n);
+    const T* bias = args.bias.data == nullptr ? nullptr : static_cast<const T*>(args.bias.data) + cols.first;
+    const cpu::Bias<T> hook{bias, args.activation};
+    cpu::gemm_tile(a, b, c, rows.count, cols.count, layout.k, layout.n, hook);
     m.note({EventKind::kTileEnd, tile.number, tile.source});
     return true;
   });
@@ -42,16 +43,9 @@ void run_worker(cpu::CpuMachine& m, const Layout& layout, const Post& post, cons
 void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
   RankView view = plan.view(rank);
   view.windows.input = static_cast<const std::byte*>(args.a.data);
-  const Layout& layout = plan.layout<Layout>();
-  runtime::Trace* trace = world.trace();
-  auto& device = static_cast<runtime::HostDevice&>(world.device());
-  device.team(rank).submit(view.workers, [view, &layout, args, trace](int worker) {
-    const Post post = layout.roles.post_of(worker);
-    cpu::CpuMachine machine(view, post, worker, trace != nullptr);
-    if (!machine.begin()) return;
-    run_worker(machine, layout, post, args);
-    if (trace != nullptr) trace->append(machine.events());
-  });
+  const Layout& layout = plan.layout<Layout>();  // the plan outlives its launches
+  launch_on_host(world, view, layout.roles,
+                 [&layout, args](cpu::CpuMachine& m, const Post& post) { run_worker(m, layout, post, args); });
 }
 
 }  // namespace mk::ag_gemm_op

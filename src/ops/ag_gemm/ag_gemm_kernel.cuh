@@ -8,7 +8,7 @@
 #include "base/cuda_api.h"
 #include "ops/ag_gemm/ag_gemm_configs.h"
 #include "ops/ag_gemm/ag_gemm_protocol.h"
-#include "ops/ag_gemm/ag_gemm_targets.h"
+#include "ops/ag_gemm/ag_gemm_sm90.h"
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
@@ -16,6 +16,7 @@
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/warp_crew.cuh"
+#include "target/sm90/with_config.cuh"
 
 namespace mk::ag_gemm_op {
 
@@ -179,6 +180,14 @@ void launch_ag_gemm(const runtime::Plan& plan, int rank, const AgGemmArgs& args,
 
 inline sm90::GemmTile gemm_tile_of(const Layout& layout) {
   return {layout.tile_m / layout.cluster, layout.tile_n, layout.cluster};
+}
+
+template <DType kDType, BOrder kOrder>
+void Launcher<kDType, kOrder>::launch(const runtime::Plan& plan, int rank, const AgGemmArgs& args,
+                                      cudaStream_t stream) {
+  sm90::with_tile<sm90::GemmConfigs>(gemm_tile_of(plan.layout<Layout>()), [&]<class Config>() {
+    launch_ag_gemm<Config, sm90::ElementOf<kDType>, kOrder, sm90::NoPace>(plan, rank, args, {}, stream);
+  });
 }
 
 }  // namespace mk::ag_gemm_op

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -14,75 +13,44 @@
 namespace mk::ag_gemm_op {
 namespace {
 
-void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows, int64_t cols, DType dtype,
-                  DeviceKind device) {
-  check_arg(tensor.data != nullptr, "{} of rank {} is a null pointer", name, rank);
-  check_arg(tensor.rows == rows && tensor.cols == cols, "{} of rank {} is {}x{}; it must be {}x{}", name, rank,
-            tensor.rows, tensor.cols, rows, cols);
-  check_arg(tensor.dtype == dtype, "{} of rank {} is {}; a of rank 0 is {} and all tensors must agree", name, rank,
-            name_of(tensor.dtype), name_of(dtype));
-  const uintptr_t alignment = device == DeviceKind::kCuda ? 16 : size_of(dtype);
-  check_arg(reinterpret_cast<uintptr_t>(tensor.data) % alignment == 0,
-            "{} of rank {} is at {}; its address must be a multiple of {} bytes", name, rank, tensor.data, alignment);
+// As many row blocks as make a wave of tiles as high as it is wide: then it reads the least.
+int band_of(int tile_m, int tile_n, int tiles_at_once) {
+  return std::max(1, static_cast<int>(std::lround(std::sqrt(static_cast<double>(tiles_at_once) * tile_n / tile_m))));
 }
 
 }  // namespace
 
 void check_problem(const Problem& problem, DeviceKind device) {
-  const int world = problem.world.size();
-  check_arg(problem.m >= 1, "m is {}; it must be at least 1", problem.m);
-  check_arg(problem.n >= 1, "n is {}; it must be at least 1", problem.n);
-  check_arg(problem.k >= 1, "k is {}; it must be at least 1", problem.k);
-  check_arg(problem.m % world == 0, "m is {}; it must be a multiple of the world size {}", problem.m, world);
-  constexpr int64_t kLargest = int64_t{1} << 31;
-  check_arg(problem.m < kLargest, "m is {}; it must be below 2^31", problem.m);
-  check_arg(problem.n < kLargest, "n is {}; it must be below 2^31", problem.n);
-  check_arg(problem.k < kLargest, "k is {}; it must be below 2^31", problem.k);
-  check_arg(problem.dtype == DType::kBf16 || problem.dtype == DType::kFp16 || problem.dtype == DType::kFp32,
-            "dtype is {}; it must be bf16, fp16 or fp32", static_cast<int>(problem.dtype));
-  constexpr int64_t kMostElements = int64_t{1} << 40;  // tiles are counted in 32 bits
-  check_arg(problem.m <= kMostElements / problem.k && problem.m <= kMostElements / problem.n &&
-                problem.k <= kMostElements / problem.n,
-            "m, n and k are {}, {} and {}; no tensor may have more than 2^40 elements", problem.m, problem.n,
-            problem.k);
-  if (device != DeviceKind::kCuda) return;
-  check_arg(problem.n % 8 == 0, "n is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", problem.n);
-  check_arg(problem.k % 8 == 0, "k is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", problem.k);
-  check_arg(problem.dtype != DType::kFp32, "dtype is fp32; on cuda it must be bf16 or fp16");
+  dense::check_world_divides_m(problem);
+  dense::check_sizes(problem, device);
 }
 
 Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args) {
   check_arg(args.size() == static_cast<size_t>(world.size()), "args has {} entries; the world has {} ranks",
             args.size(), world.size());
-  const bool is_kn = args[0].b_order == BOrder::kKN;
-  return {world,          args[0].c.rows,  is_kn ? args[0].b.cols : args[0].b.rows,
-          args[0].a.cols, args[0].a.dtype, args[0].b_order};
+  const AgGemmArgs& first = args[0];
+  return {world, first.c.rows, dense::cols_of(first.b, first.b_order), first.a.cols, first.a.dtype, first.b_order};
 }
 
 void check_args(const Problem& problem, std::span<const AgGemmArgs> args, DeviceKind device) {
+  const Activation f = args[0].activation;
+  check_arg(f == Activation::kNone || f == Activation::kGelu || f == Activation::kSilu,
+            "activation is {}; it must be kNone, kGelu or kSilu", static_cast<int>(f));
   for (size_t i = 0; i < args.size(); ++i) {
     const int rank = static_cast<int>(i);
-    check_tensor(args[i].a, "a", rank, problem.m / problem.world.size(), problem.k, problem.dtype, device);
-    check_arg(args[i].b_order == problem.b_order, "b_order of rank {} is not that of rank 0", rank);
-    check_arg(args[i].activation == args[0].activation, "activation of rank {} is not that of rank 0", rank);
-    const bool is_kn = problem.b_order == BOrder::kKN;
-    check_tensor(args[i].b, "b", rank, is_kn ? problem.k : problem.n, is_kn ? problem.n : problem.k, problem.dtype,
-                 device);
-    check_tensor(args[i].c, "c", rank, problem.m, problem.n, problem.dtype, device);
-    if (args[i].bias.data != nullptr) check_tensor(args[i].bias, "bias", rank, 1, problem.n, problem.dtype, device);
-    check_arg(device == DeviceKind::kCuda || args[i].stream == nullptr,
-              "stream of rank {} is set; CPU worlds take null only", rank);
+    const AgGemmArgs& own = args[i];
+    dense::check_rank(problem, rank, {own.a, own.b, own.c, own.b_order, own.stream}, problem.m / problem.world.size(),
+                      problem.m, device);
+    check_arg(own.activation == f, "activation of rank {} is {}; rank 0 has {} and all must agree", rank,
+              name_of(own.activation), name_of(f));
+    if (own.bias.data != nullptr) dense::check_tensor(own.bias, "bias", rank, 1, problem.n, problem.dtype, device);
   }
-}
-
-// As many row blocks as make a wave of tiles as high as it is wide: then it reads the least.
-static int band_of(int tile_m, int tile_n, int tiles_at_once) {
-  return std::max(1, static_cast<int>(std::lround(std::sqrt(double(tiles_at_once) * tile_n / tile_m))));
 }
 
 TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const RoleCounts& roles) {
   if (device != DeviceKind::kCuda) {
-    check_arg(asked.m == 0 && asked.n == 0, "tile is {}x{}; on a cpu it cannot be chosen", asked.m, asked.n);
+    check_arg(asked.m == 0 && asked.n == 0 && asked.cluster == 0, "tile is {}x{}x{}; on a cpu it cannot be chosen",
+              asked.m, asked.n, asked.cluster);
     return kCpuTile;
   }
   const int64_t shards = problem.world.size();
@@ -103,33 +71,18 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers) {
   const bool has_peers = problem.world.ranks > 1;
   const bool has_nodes = problem.world.nodes > 1;
-  const bool open = asked.compute == 0 && asked.intra == 0 && asked.send == 0 && asked.forward == 0;
-  if (open) {
-    // Eight to nine blocks saturate NVLink, so communication takes a sixteenth of the workers up to that.
-    const int share = std::clamp(workers / 16, 1, 8);
-    RoleCounts roles;
-    roles.intra = has_peers ? share : 0;
-    roles.send = has_nodes ? std::clamp(share / 2, 1, 2) : 0;
-    roles.forward = has_peers && has_nodes ? share : 0;
-    roles.compute = std::max(1, workers - roles.total());
-    check_arg(roles.total() <= workers, "the world has {} ranks, which leaves {} workers a rank; {} are needed",
-              problem.world.size(), workers, roles.total());
-    return roles;
-  }
-  check_arg(asked.compute >= 1, "split.compute is {}; it must be at least 1", asked.compute);
-  check_arg(has_peers ? asked.intra >= 1 : asked.intra == 0, "split.intra is {}; with {} ranks a node it must be {}",
-            asked.intra, problem.world.ranks, has_peers ? "at least 1" : "0");
-  check_arg(has_nodes ? asked.send >= 1 : asked.send == 0, "split.send is {}; with {} nodes it must be {}", asked.send,
-            problem.world.nodes, has_nodes ? "at least 1" : "0");
   const bool forwards = has_peers && has_nodes;
-  check_arg(forwards ? asked.forward >= 1 : asked.forward == 0,
-            "split.forward is {}; with {} nodes of {} ranks it must be {}", asked.forward, problem.world.nodes,
-            problem.world.ranks, forwards ? "at least 1" : "0");
-  for (const int count : {asked.compute, asked.intra, asked.send, asked.forward}) {  // each, so that no sum overflows
-    check_arg(count <= workers, "split asks for {} workers in one role; a rank of this world has {}", count, workers);
+  if (!dense::is_open(asked)) {
+    return dense::checked_split("ag_gemm", problem.world, asked,
+                                {.intra = has_peers, .send = has_nodes, .forward = forwards}, workers);
   }
-  check_arg(asked.total() <= workers, "split asks for {} workers; a rank of this world has {}", asked.total(), workers);
-  return {asked.intra, asked.send, asked.forward, asked.compute};
+  // Eight to nine blocks saturate NVLink, so communication takes a sixteenth of the workers up to that.
+  const int share = std::clamp(workers / 16, 1, 8);
+  RoleCounts roles;
+  roles.intra = has_peers ? share : 0;
+  roles.send = has_nodes ? std::clamp(share / 2, 1, 2) : 0;
+  roles.forward = forwards ? share : 0;
+  return dense::filled_up(problem.world, roles, workers);
 }
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
@@ -139,7 +92,6 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCoun
   layout.n = problem.n;
   layout.k = problem.k;
   layout.element_bytes = size_of(problem.dtype);
-  layout.b_order = problem.b_order;
   layout.tile_m = tile.m;
   layout.tile_n = tile.n;
   layout.row_blocks = static_cast<int>(ceil_div<int64_t>(layout.shard_rows, tile.m));
@@ -147,7 +99,12 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCoun
   layout.band = tile.band;
   layout.cluster = tile.cluster;
   layout.roles = roles;
+  dense::check_num_tiles(problem, layout.num_tiles());
   return layout;
+}
+
+std::vector<uint64_t> window_bytes(const Layout& layout) {
+  return {static_cast<uint64_t>(layout.world.size() > 1 ? layout.gathered_bytes() : 0)};
 }
 
 std::string signal_name(const Layout& layout, uint32_t signal) {

@@ -7,23 +7,19 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/macros.h"
 #include "core/roles.h"
 #include "core/tile.h"
 #include "core/world_shape.h"
 #include "mkernel/ag_gemm.h"
+#include "ops/dense/dense_problem.h"
 
 namespace mk::ag_gemm_op {
 
-struct Problem {
-  WorldShape world;
-  int64_t m = 0;  // rows of all ranks together
-  int64_t n = 0;
-  int64_t k = 0;
-  DType dtype = DType::kBf16;
-  BOrder b_order = BOrder::kKN;
-};
+using dense::Problem;  // m: rows of all ranks together
+using dense::TileShape;
 
 // The operator's windows, after the two every plan has.
 constexpr uint32_t kGatheredWindow = 2;  // [M, K]: shard after shard, this rank's own one for the network
@@ -34,7 +30,6 @@ struct Layout {
   int64_t n = 0;
   int64_t k = 0;
   int64_t element_bytes = 0;
-  BOrder b_order = BOrder::kKN;
   int tile_m = 0;
   int tile_n = 0;
   int row_blocks = 0;  // per shard; also chunks per shard
@@ -67,13 +62,6 @@ struct Layout {
   MK_HD constexpr uint32_t num_signals() const { return arrived(world.size(), 0); }
 };
 
-struct TileShape {
-  int m = 0;
-  int n = 0;
-  int band = 1;
-  int cluster = 1;
-};
-
 // Throws Error(kInvalidArgument) naming the argument.
 void check_problem(const Problem& problem, DeviceKind device);
 void check_args(const Problem& problem, std::span<const AgGemmArgs> args, DeviceKind device);
@@ -86,6 +74,9 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers);
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+
+// Of each window, from kGatheredWindow on.
+std::vector<uint64_t> window_bytes(const Layout& layout);
 
 std::string signal_name(const Layout& layout, uint32_t signal);
 

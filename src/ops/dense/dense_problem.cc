@@ -18,6 +18,8 @@ struct RoleRow {
 
 }  // namespace
 
+int64_t cols_of(const Tensor& b, BOrder order) { return order == BOrder::kNK ? b.rows : b.cols; }
+
 TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks) {
   constexpr int kBandRows = 512;  // low, so that a band is reduced early
   const sm90::GemmTile tile =
@@ -75,22 +77,24 @@ Problem problem_of(const WorldShape& world, std::span<const GemmArgs> args) {
   check_arg(args.size() == static_cast<size_t>(world.size()), "args has {} entries; the world has {} ranks",
             args.size(), world.size());
   const GemmArgs& first = args[0];
-  const int64_t n = first.b_order == BOrder::kNK ? first.b.rows : first.b.cols;
-  return {world, first.a.rows, n, first.a.cols, first.a.dtype, first.b_order};
+  return {world, first.a.rows, cols_of(first.b, first.b_order), first.a.cols, first.a.dtype, first.b_order};
+}
+
+void check_rank(const Problem& problem, int rank, const GemmArgs& args, int64_t a_rows, int64_t c_rows,
+                DeviceKind device) {
+  const bool is_kn = problem.b_order == BOrder::kKN;
+  check_arg(args.b_order == problem.b_order, "b_order of rank {} is {}; rank 0 has {} and all must agree", rank,
+            name_of(args.b_order), name_of(problem.b_order));
+  check_tensor(args.a, "a", rank, a_rows, problem.k, problem.dtype, device);
+  check_tensor(args.b, "b", rank, is_kn ? problem.k : problem.n, is_kn ? problem.n : problem.k, problem.dtype, device);
+  check_tensor(args.c, "c", rank, c_rows, problem.n, problem.dtype, device);
+  check_arg(device == DeviceKind::kCuda || args.stream == nullptr,
+            "stream of rank {} is set; CPU worlds take null only", rank);
 }
 
 void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t c_rows, DeviceKind device) {
-  const bool is_kn = problem.b_order == BOrder::kKN;
   for (size_t i = 0; i < args.size(); ++i) {
-    const int rank = static_cast<int>(i);
-    check_arg(args[i].b_order == problem.b_order, "b_order of rank {} is {}; rank 0 has {} and all must agree", rank,
-              name_of(args[i].b_order), name_of(problem.b_order));
-    check_tensor(args[i].a, "a", rank, problem.m, problem.k, problem.dtype, device);
-    check_tensor(args[i].b, "b", rank, is_kn ? problem.k : problem.n, is_kn ? problem.n : problem.k, problem.dtype,
-                 device);
-    check_tensor(args[i].c, "c", rank, c_rows, problem.n, problem.dtype, device);
-    check_arg(device == DeviceKind::kCuda || args[i].stream == nullptr,
-              "stream of rank {} is set; CPU worlds take null only", rank);
+    check_rank(problem, static_cast<int>(i), args[i], problem.m, c_rows, device);
   }
 }
 

@@ -28,13 +28,17 @@ struct Problem {
 struct TileShape {
   int m = 0;
   int n = 0;
-  int band = 1;  // row blocks that share columns in the order of visit
+  int band = 1;     // row blocks that share columns in the order of visit
+  int cluster = 1;  // workers that compute a tile together
 };
+
+// Columns of the result.
+int64_t cols_of(const Tensor& b, BOrder order);
 
 // The tile of a GPU for a result whose rows are cut into shards, computed by so many blocks.
 TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks);
 
-// m, n, k and dtype for themselves; whether the world divides m is a check of its own.
+// m, n, k, dtype and b_order for themselves; whether the world divides m is a check of its own.
 void check_sizes(const Problem& problem, DeviceKind device);
 void check_world_divides_m(const Problem& problem);
 
@@ -45,6 +49,10 @@ void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows
                   DeviceKind device);
 
 Problem problem_of(const WorldShape& world, std::span<const GemmArgs> args);
+
+// What one rank brings, if its A and C have so many rows.
+void check_rank(const Problem& problem, int rank, const GemmArgs& args, int64_t a_rows, int64_t c_rows,
+                DeviceKind device);
 void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t c_rows, DeviceKind device);
 
 // Which roles an operator has work for in a world; compute always.

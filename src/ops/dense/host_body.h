@@ -30,12 +30,9 @@ class HostBody {
     const Range rows = image_.rows_of(tile);
     const Range cols = image_.cols_of(tile);
     const T* a = static_cast<const T*>(args_.a.data) + (tile.source * image_.rows + rows.first) * k_;
-    const T* b = static_cast<const T*>(args_.b.data);
-    const bool is_kn = args_.b_order == BOrder::kKN;
-    const cpu::RightOperand<T> right =
-        is_kn ? cpu::RightOperand<T>{b + cols.first, image_.cols, 1} : cpu::RightOperand<T>{b + cols.first * k_, 1, k_};
+    const auto b = cpu::right_operand<T>(args_.b.data, args_.b_order, image_.cols, k_, cols.first);
     product_.resize(rows.count * cols.count);
-    cpu::gemm_tile(a, right, product_.data(), rows.count, cols.count, k_, cols.count);
+    cpu::gemm_tile(a, b, product_.data(), rows.count, cols.count, k_, cols.count);
   }
 
   void store(const Tile&, const Place& to) { std::memcpy(resolve_(to), product_.data(), product_.size() * sizeof(T)); }

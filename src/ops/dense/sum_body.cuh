@@ -5,7 +5,7 @@
 #include "core/rank_view.h"
 #include "ops/dense/addends.h"
 #include "ops/dense/tile_image.h"
-#include "target/sm90/box_image.cuh"
+#include "target/sm90/box_image.h"
 #include "target/sm90/sum_job.cuh"
 
 namespace mk::dense {

@@ -7,7 +7,8 @@
 //   Layout
 //   for_each_tile(layout, rank, post, body)          a compute worker's tiles
 //   num_receivers(layout)                            of a partial result
-//   place(layout, rank, tile, step)                  of it at a receiver
+//   place(layout, rank, tile)                        of it at the first
+//   receiver(layout, rank, tile, step)               of it; it has the same place at all
 //   wait(m, layout, tile, step)                      before it is written there
 //   tell(m, layout, tile, step)                      after
 //   communicate(m, layout, post, body)               the other roles
@@ -17,15 +18,15 @@
 #include <mutex>
 
 #include "base/cuda_api.h"
-#include "mkernel/gemm_args.h"
+#include "ops/dense/sm90_launch.h"
 #include "ops/dense/sum_body.cuh"
-#include "runtime/plan.h"
 #include "target/sm90/block_crew.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
+#include "target/sm90/with_config.cuh"
 
 namespace mk::dense {
 
@@ -97,11 +98,13 @@ __device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     for (int step = 0; step < receivers; ++step) alive = alive && Op::wait(machine, p.layout, tile, step);
     const sm90::BoxImage boxes = box_image(p.layout.image(), tile);
+    Place at = Op::place(p.layout, p.view.rank, tile);
     const auto send_box = [&](const Element* box, int row, int col) {
       const int bytes = boxes.box_bytes(row, col);
       if (!alive || bytes == 0) return;
+#pragma unroll 1
       for (int step = 0; step < receivers; ++step) {
-        const Place at = Op::place(p.layout, p.view.rank, tile, step);
+        at.rank = Op::receiver(p.layout, p.view.rank, tile, step);
         std::byte* to = p.view.windows.resolve(p.view.world, at) + boxes.box_offset(row, col);
         sm90::ptx::cp_async_bulk(sm90::ptx::space_global, sm90::ptx::space_shared, to, box,
                                  static_cast<uint32_t>(bytes));
@@ -186,6 +189,15 @@ void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const
   });
   kernel<<<params.view.workers, Config::kThreads, kSharedBytes, stream>>>(params);
   check_cuda(cudaGetLastError(), "launch a kernel");
+}
+
+template <class Op, DType kDType, BOrder kOrder>
+void SumLauncher<Op, kDType, kOrder>::launch(const runtime::Plan& plan, int rank, const GemmArgs& args,
+                                             cudaStream_t stream) {
+  const TileImage& image = plan.layout<typename Op::Layout>().image();
+  sm90::with_tile<sm90::SoloConfigs>(gemm_tile_of(image), [&]<class Config>() {
+    launch_sum<Config, sm90::ElementOf<kDType>, kOrder, Op, sm90::NoPace>(plan, rank, args, {}, stream);
+  });
 }
 
 }  // namespace mk::dense

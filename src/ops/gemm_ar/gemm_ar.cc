@@ -2,7 +2,7 @@
 // ops/gemm_ar/gemm_ar.cc — the public call: check, choose the path, plan, launch every rank.
 #include "mkernel/gemm_ar.h"
 
-#include "ops/dense/sum_plan.h"
+#include "ops/dense/dense_plan.h"
 #include "ops/gemm_ar/gemm_ar_configs.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"
 #include "ops/host_launch.h"

@@ -27,8 +27,11 @@ struct OneShotOp {
     gemm_ar_op::for_each_tile(layout, post, body);
   }
   __device__ static int num_receivers(const Layout& layout) { return layout.world.ranks; }
-  __device__ static Place place(const Layout& layout, int rank, const Tile& tile, int step) {
-    return layout.partial_place(receiver_at(layout.world, rank, step), rank, tile);
+  __device__ static Place place(const Layout& layout, int rank, const Tile& tile) {
+    return layout.partial_place(receiver_at(layout.world, rank, 0), rank, tile);
+  }
+  __device__ static int receiver(const Layout& layout, int rank, const Tile&, int step) {
+    return receiver_at(layout.world, rank, step);
   }
   template <class M>
   __device__ static bool wait(M& m, const Layout& layout, const Tile& tile, int step) {

@@ -2,7 +2,7 @@
 // ops/gemm_rs/gemm_rs.cc — the public call: check, plan, launch every rank.
 #include "mkernel/gemm_rs.h"
 
-#include "ops/dense/sum_plan.h"
+#include "ops/dense/dense_plan.h"
 #include "ops/gemm_rs/gemm_rs_configs.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 #include "ops/host_launch.h"

@@ -16,8 +16,11 @@ struct ScatterOp {
     gemm_rs_op::for_each_tile(layout, rank, post, body);
   }
   __device__ static int num_receivers(const Layout&) { return 1; }
-  __device__ static Place place(const Layout& layout, int rank, const Tile& tile, int) {
+  __device__ static Place place(const Layout& layout, int rank, const Tile& tile) {
     return layout.partial_place(rank, tile);
+  }
+  __device__ static int receiver(const Layout& layout, int rank, const Tile& tile, int) {
+    return layout.reducer_of(rank, tile.source);
   }
   template <class M>
   __device__ static bool wait(M& m, const Layout& layout, const Tile& tile, int) {

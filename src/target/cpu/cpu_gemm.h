@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT
 // target/cpu/cpu_gemm.h — the maths of one tile as plain loops.
 //
-// Products and sums are fp32 in order of k; the result is rounded once.
+// Products and sums are fp32 in order of k; a sum passes the epilogue's hook and is rounded once.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "base/half.h"
+#include "target/cpu/cpu_epilogue.h"
 
 namespace mk::cpu {
 
@@ -19,9 +20,17 @@ struct RightOperand {
   int64_t n_step;
 };
 
-// c[rows, cols] = a[rows, k] · b[k, cols]; a and c are row-major, ldc is the length of c's rows.
+// The columns of b from `col` on, k rows and n columns large.
 template <class T>
-void gemm_tile(const T* a, const RightOperand<T>& b, T* c, int64_t rows, int64_t cols, int64_t k, int64_t ldc) {
+RightOperand<T> right_operand(const void* b, BOrder order, int64_t n, int64_t k, int64_t col) {
+  const T* data = static_cast<const T*>(b);
+  return order == BOrder::kKN ? RightOperand<T>{data + col, n, 1} : RightOperand<T>{data + col * k, 1, k};
+}
+
+// c[rows, cols] = hook(a[rows, k] · b[k, cols]); a and c are row-major, ldc is the length of c's rows.
+template <class T, class Hook = Plain>
+void gemm_tile(const T* a, const RightOperand<T>& b, T* c, int64_t rows, int64_t cols, int64_t k, int64_t ldc,
+               const Hook& hook = {}) {
   std::vector<float> sums(cols);
   for (int64_t row = 0; row < rows; ++row) {
     sums.assign(cols, 0.0f);
@@ -30,7 +39,7 @@ void gemm_tile(const T* a, const RightOperand<T>& b, T* c, int64_t rows, int64_t
       const T* right = b.data + inner * b.k_step;
       for (int64_t col = 0; col < cols; ++col) sums[col] += left * to_float(right[col * b.n_step]);
     }
-    for (int64_t col = 0; col < cols; ++col) c[row * ldc + col] = from_float<T>(sums[col]);
+    for (int64_t col = 0; col < cols; ++col) c[row * ldc + col] = from_float<T>(hook(sums[col], col));
   }
 }
 

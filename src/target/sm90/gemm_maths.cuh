@@ -6,12 +6,13 @@
 // next tile, while the tensor cores work on that one.
 #pragma once
 
+#include "target/sm90/box_image.h"
 #include "target/sm90/epilogue.cuh"
 #include "target/sm90/gemm_shared.cuh"
 
 namespace mk::sm90 {
 
-// How a box of C is staged: as TMA wants it for a tensor store, or as an image (box_image.cuh), whose boxes at
+// How a box of C is staged: as TMA wants it for a tensor store, or as an image (box_image.h), whose boxes at
 // the right edge are narrower.
 enum class Staging { kTensor, kImage };
 
@@ -146,8 +147,8 @@ class MathsJob {
   // Where 8 columns of a row of a box with `cols` columns go, in bytes.  A narrow box leaves the end of its
   // buffer unused: what lies beyond its columns is thrown there.
   __device__ static uint32_t staged_at(int row, int chunk, int cols) {
-    if (kStaging == Staging::kTensor || cols >= Config::kBox) return row * 128 + (chunk ^ (row % 8)) * 16;
-    return chunk * 8 < cols ? row * cols * 2 + chunk * 16 : Config::kBox * Config::kBox * 2 - 16;
+    if (kStaging == Staging::kTensor || cols >= Config::kBox) return BoxImage::in_full_box(row, chunk);
+    return chunk * 8 < cols ? BoxImage::in_narrow_box(row, chunk, cols) : BoxImage::kUnusedChunk;
   }
 
   __device__ void tell(uint64_t* full) {

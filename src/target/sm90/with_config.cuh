@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/with_config.cuh — from a tile, an element type and an order of B to a kernel's template arguments.
+// target/sm90/with_config.cuh — from a tile and an element type to a kernel's template arguments.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+
+#include <type_traits>
 
 #include "mkernel/types.h"
 #include "target/sm90/gemm_config.h"
@@ -22,21 +24,7 @@ void with_tile(const GemmTile& tile, Body&& body) {
   (std::make_index_sequence<std::tuple_size_v<Configs>>());
 }
 
-// Calls body.operator()<Element, order>().
-template <class Body>
-void with_types(DType dtype, BOrder order, Body&& body) {
-  const auto with_element = [&]<class Element>() {
-    if (order == BOrder::kKN) {
-      body.template operator()<Element, BOrder::kKN>();
-    } else {
-      body.template operator()<Element, BOrder::kNK>();
-    }
-  };
-  if (dtype == DType::kBf16) {
-    with_element.template operator()<__nv_bfloat16>();
-  } else {
-    with_element.template operator()<__half>();
-  }
-}
+template <DType kDType>
+using ElementOf = std::conditional_t<kDType == DType::kBf16, __nv_bfloat16, __half>;
 
 }  // namespace mk::sm90

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
-// bench/paced_kernels.cu — the operators' kernels with NVLink slowed down; bf16, B as [K,N].
+// bench/paced_sums.cu — the kernels that sum over ranks with NVLink slowed down; bf16, B as [K,N].
 #include "bench/paced_kernels.h"
-#include "ops/ag_gemm/ag_gemm_kernel.cuh"
-#include "ops/dense/sm90_launch.h"
 #include "ops/dense/sum_kernel.cuh"
 #include "ops/gemm_ar/gemm_ar_kernel.cuh"
 #include "ops/gemm_rs/gemm_rs_kernel.cuh"
-#include "target/sm90/with_config.cuh"
 
 namespace mk::bench {
 namespace {
@@ -24,15 +21,6 @@ void launch_sum(runtime::WorldState& world, const runtime::Plan& plan, int rank,
 }
 
 }  // namespace
-
-void launch_paced_ag_gemm(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args,
-                          const LinkPace& pace) {
-  const cudaStream_t stream = dense::stream_of(world.device(), rank, args.stream);
-  const sm90::GemmTile tile = ag_gemm_op::gemm_tile_of(plan.layout<ag_gemm_op::Layout>());
-  sm90::with_tile<sm90::GemmConfigs>(tile, [&]<class Config>() {
-    ag_gemm_op::launch_ag_gemm<Config, Element, BOrder::kKN, sm90::PacedLink>(plan, rank, args, pace, stream);
-  });
-}
 
 void launch_paced_gemm_rs(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,
                           const LinkPace& pace) {

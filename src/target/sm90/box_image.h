@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/box_image.cuh — how a tile of 16-bit elements lies in an image on a GPU.
+// target/sm90/box_image.h — how a tile of 16-bit elements lies in an image on a GPU.
 //
 // As the store job has it in shared memory, so that a box leaves as one bulk copy: stripes of 64 rows, in
 // a stripe boxes of 64 columns, in a box rows of 128 bytes whose 16-byte chunks are swizzled.  Tails are
@@ -21,6 +21,7 @@ struct BoxImage {
   static constexpr int kSide = 64;
   static constexpr int kElementBytes = 2;
   static constexpr int kChunkBytes = 16;
+  static constexpr int kUnusedChunk = kSide * kSide * kElementBytes - kChunkBytes;  // of a narrow box's buffer
 
   MK_HD constexpr int chunks() const { return rows * cols / 8; }
 
@@ -31,6 +32,14 @@ struct BoxImage {
   MK_HD constexpr int box_bytes(int row, int col) const {
     if (row >= rows || col >= cols) return 0;
     return min_of(kSide, rows - row) * min_of(kSide, cols - col) * kElementBytes;
+  }
+
+  // Where 8 columns of a row lie in their box, in bytes.
+  MK_HD static constexpr int in_full_box(int row, int chunk) {
+    return row * kSide * kElementBytes + (chunk ^ (row % 8)) * kChunkBytes;
+  }
+  MK_HD static constexpr int in_narrow_box(int row, int chunk, int box_cols) {
+    return row * box_cols * kElementBytes + chunk * kChunkBytes;
   }
 
   struct Element {

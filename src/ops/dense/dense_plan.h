@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/sum_plan.h — what a World keeps for a layout.
+// ops/dense/dense_plan.h — what a World keeps for a layout.
 //
 // window_bytes(layout) and signal_name(layout, signal) come from the layout's namespace.
 #pragma once

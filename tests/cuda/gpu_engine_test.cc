@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// tests/cuda/gpu_engine_test.cc — the GEMM engine by way of AllGather+GEMM: every tile, order of B and epilogue.
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+#include "target/sm90/gemm_config.h"
+#include "tests/cuda/gpu_launch.h"
+
+namespace mk::sm90 {
+
+inline std::string name_of(const GemmTile& tile) {
+  return std::to_string(tile.m) + "x" + std::to_string(tile.n) + "x" + std::to_string(tile.cluster);
+}
+
+}  // namespace mk::sm90
+
+namespace mk::test {
+namespace {
+
+// Tails in m and n of every tile; k of one block and less, of fewer blocks than a part has boxes, and of more than
+// any pipeline has stages.
+constexpr Shape kEngineShapes[] = {{300, 520, 8}, {129, 264, 136}, {65, 136, 712}, {1, 8, 64}};
+
+class GpuEngine : public testing::TestWithParam<std::tuple<sm90::GemmTile, DType>> {
+ protected:
+  const sm90::GemmTile tile = std::get<0>(GetParam());
+  const TileSize asked{tile.m, tile.n, tile.cluster};
+  const DType dtype = std::get<1>(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(All, GpuEngine,
+                         testing::Combine(testing::ValuesIn(sm90::kGemmTiles),
+                                          testing::Values(DType::kBf16, DType::kFp16)),
+                         joined_names);
+
+// On all blocks, most of which have no tile, and on a pair, which has several.
+TEST_P(GpuEngine, EveryTileIsExactInBothOrdersOfB) {
+  MK_NEEDS_GPU();
+  World world = gpu_world({1, 1});
+  for (const Shape& shape : kEngineShapes) {
+    for (const BOrder order : {BOrder::kKN, BOrder::kNK}) {
+      for (const Split& split : {Split{}, Split{.compute = 2}}) {
+        const RunOptions options{.dtype = dtype, .launches = 2, .split = split, .form = {.b_order = order}};
+        EXPECT_TRUE(gpu_runs_right(world, shape, options, asked)) << ", compute " << split.compute;
+      }
+    }
+  }
+}
+
+// Blocks that communicate stand before those that compute, in clusters of their own.
+TEST_P(GpuEngine, EveryTileIsExactInAWorldOfSeveralNodes) {
+  MK_NEEDS_GPU();
+  World world = gpu_world({2, 2});
+  for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}}) {
+    const RunOptions options{
+        .dtype = dtype, .launches = 3, .split = {.compute = 4, .intra = 2, .send = 2, .forward = 2}};
+    EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
+  }
+}
+
+class GpuEpilogue : public testing::TestWithParam<std::tuple<GemmForm, DType>> {
+ protected:
+  const GemmForm form = std::get<0>(GetParam());
+  const DType dtype = std::get<1>(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(All, GpuEpilogue,
+                         testing::Combine(testing::ValuesIn(kGemmForms), testing::Values(DType::kBf16, DType::kFp16)),
+                         joined_names);
+
+TEST_P(GpuEpilogue, UniformDataStayWithinTheBoundOfTheArithmetic) {
+  MK_NEEDS_GPU();
+  for (const WorldShape& shape : {WorldShape{1, 1}, WorldShape{2, 2}}) {
+    World world = gpu_world(shape);
+    for (const Shape& at : {Shape{1, 8, 8}, Shape{37, 72, 72}, Shape{129, 264, 136}}) {
+      EXPECT_TRUE(gpu_runs_right(world, at, {.dtype = dtype, .launches = 2, .data = Data::kUniform, .form = form}));
+    }
+  }
+}
+
+// Exactly, if there is no activation; with one, sums in the hundreds meet both its flat ends.
+TEST_P(GpuEpilogue, EveryTileIsRightWithWholeNumbers) {
+  MK_NEEDS_GPU();
+  World world = gpu_world({1, 1});
+  for (const sm90::GemmTile& tile : sm90::kGemmTiles) {
+    EXPECT_TRUE(gpu_runs_right(world, {129, 264, 136}, {.dtype = dtype, .launches = 1, .form = form},
+                               {tile.m, tile.n, tile.cluster}))
+        << name_of(tile);
+  }
+}
+
+}  // namespace
+}  // namespace mk::test
