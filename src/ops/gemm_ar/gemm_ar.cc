@@ -22,7 +22,7 @@ runtime::PlanSpec make_spec(const runtime::WorldState& world, const Problem& pro
 
 }  // namespace
 
-runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, AllReducePath path, const Split& split) {
+runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split) {
   const RoleCounts roles = choose_roles(problem, path, split, world.device().workers_per_rank());
   const char* name = path == AllReducePath::kOneShot ? "gemm_ar one shot" : "gemm_ar two shots";
   return world.plan(dense::plan_key(name, problem, roles), [&] { return make_spec(world, problem, path, roles); });

@@ -17,7 +17,7 @@ void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, AllReduc
                  const GemmArgs& args);
 
 // Plans and launches some of the ranks: what gemm_ar does for all.
-runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, AllReducePath path, const Split& split);
+runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
                  const GemmArgs& args);
 

@@ -20,7 +20,7 @@ Layout layout_for(const runtime::WorldState& world, const Problem& problem, cons
 
 }  // namespace
 
-runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
+runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split) {
   const Layout layout = layout_for(world, problem, split);
   return world.plan(dense::plan_key("gemm_rs", problem, layout.roles), [&] { return dense::plan_spec(layout); });
 }

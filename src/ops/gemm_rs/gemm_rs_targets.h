@@ -13,7 +13,7 @@ void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank,
 void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args);
 
 // Plans and launches some of the ranks: what gemm_rs does for all.
-runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split);
+runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args);
 
 }  // namespace mk::gemm_rs_op
