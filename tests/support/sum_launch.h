@@ -76,11 +76,11 @@ class SumLaunch {
 // The operator's public call.
 void call(SumOp op, World& world, std::span<const GemmArgs> args, const Split& split = {});
 
-void enqueue(World& world, SumLaunch& launch, const Split& split = {});
-void enqueue(runtime::WorldState& world, SumLaunch& launch, const Split& split = {});
+void enqueue(World& world, SumLaunch& launch, Split split = {});
+void enqueue(runtime::WorldState& world, SumLaunch& launch, Split split = {});
 
 // What the two are made of, for tests that launch some of the ranks.
-const runtime::Plan& plan_of(runtime::WorldState& world, SumLaunch& launch, const Split& split = {});
+const runtime::Plan& plan_of(runtime::WorldState& world, SumLaunch& launch, Split split = {});
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, SumLaunch& launch, int rank);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, SumOp op, int rank, const GemmArgs& args);
 
