@@ -171,9 +171,9 @@ void call(SumOp op, World& world, std::span<const GemmArgs> args, const Split& s
   }
 }
 
-void enqueue(World& world, SumLaunch& launch, const Split& split) { call(launch.op(), world, launch.args(), split); }
+void enqueue(World& world, SumLaunch& launch, Split split) { call(launch.op(), world, launch.args(), split); }
 
-void enqueue(runtime::WorldState& world, SumLaunch& launch, const Split& split) {
+void enqueue(runtime::WorldState& world, SumLaunch& launch, Split split) {
   world.check_usable();
   const runtime::Plan& plan = plan_of(world, launch, split);
   for (int rank = 0; rank < world.shape().size(); ++rank) launch_rank(world, plan, launch, rank);
