@@ -28,7 +28,7 @@ check() {
 gpu=$("$build/mkernel" info | sed -n 's/^gpu *//p')
 commit=$("$build/mkernel" info | sed -n 's/^commit *//p')
 
-run() { step "$build/mkernel" run ag_gemm --device cuda --json "$out/worlds.jsonl" "$@"; }
+run() { step "$build/mkernel" run "$1" --device cuda --json "$out/worlds.jsonl" "${@:2}"; }
 
 # Every world, with tails in M-per-rank, N and K, and at the default size.
 for world in "1 1" "1 2" "1 8" "2 1" "2 3" "2 8" "3 4" "4 2"; do
@@ -36,22 +36,26 @@ for world in "1 1" "1 2" "1 8" "2 1" "2 3" "2 8" "3 4" "4 2"; do
   for dtype in bf16 fp16; do
     for shape in "1 8 8" "37 264 72" "129 520 264"; do
       read -r rows n k <<<"$shape"
-      run --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
+      for op in ag_gemm gemm_rs gemm_ar; do
+        run "$op" --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
+      done
     done
   done
-  run --nodes "$nodes" --ranks "$ranks"
+  for op in ag_gemm gemm_rs gemm_ar; do run "$op" --nodes "$nodes" --ranks "$ranks"; done
 done
-run --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000
+for op in ag_gemm gemm_rs gemm_ar; do run "$op" --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000; done
 
 # Graphs, streams, a rank that never starts, refused input: the tests that need a GPU.
 check gpu_test "$build/tests/gpu_test" --gtest_brief=1
 check gpu_bench_test "$build/tests/gpu_bench_test" --gtest_brief=1
 
 small=(--nodes 2 --ranks 2 --m 520 --n 264 --k 136 --launches 2 --timeout-ms 120000)
-check memcheck compute-sanitizer --error-exitcode 9 --tool memcheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
-check racecheck compute-sanitizer --error-exitcode 9 --tool racecheck "$build/mkernel" run ag_gemm --device cuda "${small[@]}"
+check memcheck compute-sanitizer --error-exitcode 9 --tool memcheck "$build/mkernel" run all --device cuda "${small[@]}"
+check racecheck compute-sanitizer --error-exitcode 9 --tool racecheck "$build/mkernel" run all --device cuda "${small[@]}"
 
-step "$build/bench/gemm_vs_cublas" 8192 8192 8192 4096 4096 4096 8192 1024 8192 8192 8192 1024 --json "$out/gemm.jsonl"
+step "$build/bench/gemm_vs_cublas" 8192 8192 8192 4096 4096 4096 2048 2048 2048 16384 16384 16384 8192 1024 8192 \
+  16384 2048 8192 8192 3584 8192 16384 1792 14336 8192 8192 1024 16384 8192 512 4096 3584 8192 512 4096 7168 \
+  --json "$out/gemm.jsonl"
 
 step "$build/mkernel" bench all --nodes 2 --ranks 2 --json "$out/scale.jsonl"
 step "$build/mkernel" bench all --nodes 2 --ranks 2 --fixed-cost --json "$out/scale.jsonl"
