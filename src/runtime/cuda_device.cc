@@ -24,11 +24,16 @@ constexpr int kMostQueues = 32;  // the most CUDA_DEVICE_MAX_CONNECTIONS takes
 constexpr int kSpareQueues = 8;  // for the fabrics' lanes, the default stream and the caller's own
 constexpr const char* kQueuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 
-// CUDA reads the variable when it makes its context, so this comes before the first call that may.
-void ask_for_queues() { setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0); }
+// CUDA reads these when it makes its context, so this comes before the first call that may.  Kernels are loaded
+// at once: to load one later CUDA may wait until the GPU is idle, which it never is while kernels wait for puts
+// whose proxies wait for CUDA.
+void prepare_environment() {
+  setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0);
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+}
 
 bool find_gpu(cudaDeviceProp& properties) {
-  ask_for_queues();
+  prepare_environment();
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess || count == 0) {
     cudaGetLastError();
