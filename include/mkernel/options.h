@@ -10,7 +10,7 @@ namespace mk {
 // All zero means: the operator chooses for the shape.
 struct Split {
   int compute = 0;  // tile maths
-  int intra = 0;    // copies own data to the peers of the node
+  int intra = 0;    // moves data between the ranks of the node
   int send = 0;     // hands own data to the network
   int forward = 0;  // spreads what the network brought to the peers of the node
   int reduce = 0;   // sums what the ranks of the node computed

@@ -87,9 +87,9 @@ __device__ Element* last_box(GemmShared<Config, Element>& shared, int consumer, 
   return own_rows + box % kBoxesPerStage * Config::kBox * Config::kTileK;
 }
 
-// Every thread of the block comes here before it uses what prepare_gemm prepared, here or in another block.
+// All threads of the block, or of the cluster's blocks, have come here.
 template <class Config>
-__device__ void begin_jobs() {
+__device__ void meet() {
   if constexpr (Config::kCluster > 1) {
     cluster_barrier();
   } else {
@@ -97,14 +97,16 @@ __device__ void begin_jobs() {
   }
 }
 
+// Every thread of the block comes here before it uses what prepare_gemm prepared, here or in another block.
+template <class Config>
+__device__ void begin_jobs() {
+  meet<Config>();
+}
+
 // Every thread of the block comes here before it leaves: the other blocks are done with its memory.
 template <class Config>
 __device__ void end_jobs() {
-  if constexpr (Config::kCluster > 1) {
-    cluster_barrier();
-  } else {
-    __syncthreads();
-  }
+  meet<Config>();
 }
 
 }  // namespace mk::sm90

@@ -69,16 +69,6 @@ __device__ inline void cluster_barrier() {
   ptx::barrier_cluster_wait();
 }
 
-// A hardware barrier among `threads` threads of the block.
-__device__ inline void named_barrier(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-// Counts as having come to a named barrier, without waiting for the others.
-__device__ inline void pass_named_barrier(int id, int threads) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
 // Brings a tensor map near before the first copy asks for it.
 __device__ inline void prefetch_tensor_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
