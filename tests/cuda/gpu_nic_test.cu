@@ -8,9 +8,11 @@
 
 #include "base/atomics.h"
 #include "base/cuda_api.h"
+#include "base/math.h"
 #include "bench/nic_fabric.h"
 #include "bench/nics.h"
 #include "bench/pace_spec.h"
+#include "target/sm90/gemm_config.h"
 #include "target/sm90/pace.cuh"
 #include "tests/cuda/gpu_launch.h"
 
@@ -22,13 +24,14 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kTimeoutNs = 5'000'000'000;
 
 // One warp is the NIC; a thread of another is a worker that leaves when the host says so.
+template <int kCopiers>
 __global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch) {
   extern __shared__ __align__(128) std::byte memory[];
-  auto& pieces = *reinterpret_cast<sm90::BulkPieces*>(memory);
-  if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
+  auto* const pieces = reinterpret_cast<sm90::BulkPieces*>(memory);
+  if (threadIdx.x < kCopiers) sm90::BulkCopier::prepare(pieces[threadIdx.x]);
   __syncthreads();
   if (threadIdx.x < 32) {
-    sm90::PacedLink(pace).serve_puts(pieces, launch);
+    sm90::PacedLink(pace).serve_puts<kCopiers>(*pieces, launch);
   } else if (threadIdx.x == 32) {
     const uint64_t began = sm90::clock_ns();
     while (sm90::SystemAtomics::load_acquire(go) < launch && sm90::clock_ns() - began < kTimeoutNs) {
@@ -37,8 +40,18 @@ __global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t*
   }
 }
 
+struct NicKernel {
+  void (*kernel)(RankPace pace, const uint64_t* go, uint64_t launch);
+  int num_copiers;
+};
+
+template <int kCopiers>
+constexpr NicKernel kNicKernel{nic_alone<kCopiers>, kCopiers};
+
+constexpr int kMostCopiers = static_cast<int>(min_of<size_t>(4, sm90::kSharedLimit / sizeof(sm90::BulkPieces)));
+
 // Rank 0 puts to rank 1.  Signal i of rank 1 is for puts numbered i modulo kSignals.
-class GpuNic : public testing::Test {
+class GpuNic : public testing::TestWithParam<NicKernel> {
  protected:
   static constexpr uint64_t kWords = 1 << 20;
   static constexpr uint64_t kBytes = kWords * sizeof(uint64_t);
@@ -84,9 +97,11 @@ class GpuNic : public testing::Test {
   // A launch during which these puts are made; gives the time from the first put to the last completion.
   double launch(NicFabric& fabric, const Nics& nics, const std::vector<Command>& commands) {
     const RankPace pace{{}, nics.queue(0)};
-    check_cuda(cudaFuncSetAttribute(nic_alone, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(sm90::BulkPieces)),
+    const auto [kernel, num_copiers] = GetParam();
+    const int shared_bytes = num_copiers * static_cast<int>(sizeof(sm90::BulkPieces));
+    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
                "reserve shared memory");
-    nic_alone<<<1, 64, sizeof(sm90::BulkPieces)>>>(pace, go, ++launches);
+    kernel<<<1, 64, shared_bytes>>>(pace, go, ++launches);
     check_cuda(cudaGetLastError(), "launch");
     const Clock::time_point began = Clock::now();
     const Clock::time_point give_up = began + std::chrono::nanoseconds(kTimeoutNs);
@@ -111,7 +126,10 @@ class GpuNic : public testing::Test {
   uint64_t launches = 0;
 };
 
-TEST_F(GpuNic, BytesAndSignalsOfEveryPutArriveInLaunchAfterLaunch) {
+INSTANTIATE_TEST_SUITE_P(Copiers, GpuNic, testing::Values(kNicKernel<1>, kNicKernel<kMostCopiers>),
+                         [](const auto& info) { return info.index == 0 ? "One" : "Several"; });
+
+TEST_P(GpuNic, BytesAndSignalsOfEveryPutArriveInLaunchAfterLaunch) {
   const Nics nics({2, 1}, 0);
   NicFabric fabric(nics.queue(0), windows, 0);
   // More than a warp holds and the queue has places, of no bytes, of few, of a slice and of several.
@@ -139,7 +157,7 @@ TEST_F(GpuNic, BytesAndSignalsOfEveryPutArriveInLaunchAfterLaunch) {
   }
 }
 
-TEST_F(GpuNic, PutsTakeTheTimeOfTheirBytesAndALatency) {
+TEST_P(GpuNic, PutsTakeTheTimeOfTheirBytesAndALatency) {
   constexpr double kNsPerByte = 0.5;
   const Nics nics({2, 1}, kNsPerByte);
   NicFabric fabric(nics.queue(0), windows, 0);

@@ -2,17 +2,19 @@
 // target/sm90/nic_warp.cuh — a warp that plays the NIC of its rank, for benchmarks.
 //
 // A put leaves when those before it have, takes the time its bytes take on the link, and is delivered a
-// latency later: its signal is paid and it is counted as completed.  Lane i holds the put whose number is
-// i modulo 32.
+// latency later.  Lane i holds the put whose number is i modulo 32; the first kCopiers lanes copy, each through
+// pieces of its own, because one has too few bytes in flight for a fast link.
 //
-//   step      which put                     what it costs
-//   take      all that are posted           a read over PCIe, so only when none is left to copy
-//   copy      the oldest not yet copied     a slice, so that no delivery waits for a long put
-//   deliver   all that are copied and due   the copies in flight
+//   step      which put                     when
+//   take      all that are posted           none is left to copy: a look over PCIe takes microseconds
+//   copy      the oldest not yet copied     slice by slice, so that no delivery waits for a long put
+//   deliver   all that are copied and due   at once: their signals are paid
+//   tell      all that are delivered        none is left to copy, or many wait for it: a fence at system scope
 //
 // What makes the bytes visible where the signal is seen: the worker's release to the ring, the proxy's
 // acquire of it and release of `posted`, acquired here; the fence between that and the copy engine's reads;
-// the end of its writes, which the leader waits for; and the release on the signal.
+// the end of its writes, which the copiers wait for; and the release on the signal.  That one is at the GPU's
+// scope, where all ranks of the model are.
 #pragma once
 
 #include <cstddef>
@@ -27,26 +29,32 @@
 
 namespace mk::sm90 {
 
+template <int kCopiers>
 class NicWarp {
  public:
-  // All lanes call everything.  The pieces are prepared and nobody else's.
-  __device__ NicWarp(const NicQueue& nic, BulkPieces& pieces)
+  // All lanes call everything.  `pieces` are kCopiers, prepared and nobody else's.
+  __device__ NicWarp(const NicQueue& nic, BulkPieces* pieces)
       : nic_(nic),
-        copier_(&pieces),
         lane_(threadIdx.x % kLanes),
+        copier_(pieces + (is_copier() ? lane_ : 0)),
         taken_(nic.words->served),
         copied_(taken_),
         done_(taken_),
+        told_(taken_),
         free_at_(nic.words->free_at) {}
 
   // Until `left` has reached that and nothing that was taken is undone.  Who leaves has settled its puts, or
   // given up; and all leave, because each of their waits is bounded.
   __device__ void serve(uint64_t until_left) {
     for (;;) {
-      if (copied_ == taken_) take();
+      if (copied_ == taken_) {
+        if (done_ != told_) tell();
+        take();
+      }
       if (done_ != taken_) {
         if (copied_ != taken_) copy_slice();
         deliver();
+        if (done_ - told_ >= kMostUntold) tell();
       } else if (from_leader(left()) >= until_left) {
         break;
       } else {
@@ -62,10 +70,15 @@ class NicWarp {
  private:
   static constexpr unsigned kAllLanes = 0xffffffffu;
   static constexpr int kLanes = 32;
-  static constexpr uint64_t kSliceBytes = 32 << 10;  // a few microseconds
-  static constexpr unsigned kNapNs = 500;            // between looks over PCIe when idle
+  static constexpr uint64_t kPartBytes = 16 << 10;  // of a slice, for each copier
+  static constexpr uint64_t kMostUntold = 16;
+  static constexpr unsigned kNapNs = 500;  // between looks over PCIe when idle
+  static_assert(kCopiers >= 1 && kCopiers <= kLanes);
+
+  using NearWord = cuda::atomic_ref<uint64_t, cuda::thread_scope_device>;
 
   __device__ bool is_leader() const { return lane_ == 0; }
+  __device__ bool is_copier() const { return lane_ < kCopiers; }
   __device__ static uint64_t from_lane(uint64_t value, int lane) { return __shfl_sync(kAllLanes, value, lane); }
   __device__ static uint64_t from_leader(uint64_t value) { return from_lane(value, 0); }
 
@@ -74,10 +87,7 @@ class NicWarp {
     return first + ((static_cast<uint64_t>(lane_) - first) & (kLanes - 1));
   }
 
-  __device__ uint64_t left() const {
-    const cuda::atomic_ref<uint64_t, cuda::thread_scope_device> word(nic_.words->left);
-    return word.load(cuda::memory_order_acquire);
-  }
+  __device__ uint64_t left() const { return NearWord(nic_.words->left).load(cuda::memory_order_acquire); }
 
   __device__ void take() {
     const uint64_t room = done_ + kLanes - taken_;
@@ -104,11 +114,12 @@ class NicWarp {
     const uint64_t bytes = from_lane(put_.bytes, holder);
     const auto* from = reinterpret_cast<const std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.from), holder));
     auto* to = reinterpret_cast<std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.to), holder));
-    const uint64_t slice = min_of<uint64_t>(bytes - slices_end_, kSliceBytes);
-    if (is_leader()) copier_.copy(to + slices_end_, from + slices_end_, slice);
+    const uint64_t end = min_of<uint64_t>(bytes, slices_end_ + kCopiers * kPartBytes);
+    const uint64_t part = slices_end_ + lane_ * kPartBytes;
+    if (is_copier() && part < end) copier_.copy(to + part, from + part, min_of<uint64_t>(end - part, kPartBytes));
     __syncwarp();
-    slices_end_ += slice;
-    if (slices_end_ < bytes) return;
+    slices_end_ = end;
+    if (end < bytes) return;
     slices_end_ = 0;
     ++copied_;
   }
@@ -119,22 +130,27 @@ class NicWarp {
     const bool is_ripe = number_from(done_) < copied_ && due_ <= now;
     const int num_ripe = __popc(__ballot_sync(kAllLanes, is_ripe));
     if (num_ripe == 0) return;
-    if (is_leader()) copier_.finish();
+    if (is_copier()) copier_.finish();
     __syncwarp();
-    if (is_ripe) SystemAtomics::add_release(put_.signal, put_.amount);  // pairs with the peer's wait
-    __syncwarp();
+    if (is_ripe) NearWord(*put_.signal).fetch_add(put_.amount, cuda::memory_order_release);  // pairs with a peer's wait
     done_ += num_ripe;
+  }
+
+  __device__ void tell() {
+    __syncwarp();
     if (is_leader()) SystemAtomics::store_release(nic_.completed, done_);  // pairs with the host's poll
+    told_ = done_;
   }
 
   const NicQueue& nic_;
-  BulkCopier copier_;  // the leader's
   const int lane_;
-  NicPut put_;  // this lane's
+  BulkCopier copier_;  // a copier's own
+  NicPut put_;         // this lane's
   uint64_t due_ = 0;
   uint64_t taken_;  // numbers, the same in all lanes: those below are taken, …
   uint64_t copied_;
   uint64_t done_;
+  uint64_t told_;
   uint64_t slices_end_ = 0;  // of the put that is being copied
   uint64_t free_at_;
 };
