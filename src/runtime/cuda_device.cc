@@ -67,14 +67,13 @@ std::string describe_cuda_build() {
   return fmt::format("CUDA {}.{} for sm_90a", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
-std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes) {
+std::unique_ptr<Device> make_cuda_device(int num_ranks) {
   const std::string missing = why_no_cuda();
   if (!missing.empty()) throw Error(ErrorCode::kUnavailable, missing);
   cudaDeviceProp properties{};
   find_gpu(properties);
-  // A rank's roles need a block each: compute, intra, and with a network send and forward.
-  const int blocks = num_nodes > 1 ? 4 : 2;
-  const int most = std::min(kMostQueues - kSpareQueues, properties.multiProcessorCount / blocks);
+  constexpr int kFewestSms = 2;  // of a rank: one computes, one communicates
+  const int most = std::min(kMostQueues - kSpareQueues, properties.multiProcessorCount / kFewestSms);
   check_arg(num_ranks <= most, "nodes x ranks is {}; one {} holds at most {} ranks", num_ranks, properties.name, most);
   const char* set = std::getenv(kQueuesVariable);
   const int allowed = set != nullptr ? std::atoi(set) : 0;
@@ -83,7 +82,7 @@ std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes) {
   return std::make_unique<CudaDevice>(num_ranks, properties.multiProcessorCount / num_ranks);
 }
 
-CudaDevice::CudaDevice(int num_ranks, int workers_per_rank) : workers_(workers_per_rank), ranks_(num_ranks) {
+CudaDevice::CudaDevice(int num_ranks, int sms_per_rank) : sms_(sms_per_rank), ranks_(num_ranks) {
   try {
     check_cuda(cudaEventCreateWithFlags(&forked_, cudaEventDisableTiming), "create an event");
     for (Rank& rank : ranks_) {

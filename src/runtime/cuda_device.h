@@ -12,12 +12,12 @@ namespace mk::runtime {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int num_ranks, int workers_per_rank);
+  CudaDevice(int num_ranks, int sms_per_rank);
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return describe_cuda(); }
-  int workers_per_rank() const override { return workers_; }
+  Places places_per_rank() const override { return {sms_, kCommunicationWorkersPerSm}; }
   void* allocate(size_t bytes) override;
   void free(void* memory) noexcept override;
   void* allocate_shared(size_t bytes) override;
@@ -45,7 +45,7 @@ class CudaDevice : public Device {
   void mark(int rank);
   void release() noexcept;
 
-  int workers_;
+  int sms_;  // of a rank
   cudaEvent_t forked_ = nullptr;
   std::vector<Rank> ranks_;
   cudaStream_t lanes_[kLanes][2] = {};

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/roles.h"
 #include "mkernel/types.h"
 #include "transport/fabric.h"
 #include "transport/window_registry.h"
@@ -19,7 +20,7 @@ class Device {
 
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;
-  virtual int workers_per_rank() const = 0;
+  virtual Places places_per_rank() const = 0;
 
   // Zeroed.  `allocate` is for workers; `allocate_shared` is seen by workers and host alike.
   virtual void* allocate(size_t bytes) = 0;
@@ -88,7 +89,7 @@ class Buffer {
 };
 
 // Throws Error(kUnavailable) with the reason and the remedy if there is none.
-std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes);
+std::unique_ptr<Device> make_cuda_device(int num_ranks);
 
 // Empty if a World can run on a GPU here, else why not.
 std::string why_no_cuda();

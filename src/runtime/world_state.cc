@@ -109,7 +109,7 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
   const bool use_cuda = kind == DeviceKind::kCuda || (kind == DeviceKind::kAuto && why_no_cuda().empty());
   std::unique_ptr<Device> device;
   if (use_cuda) {
-    device = make_cuda_device(shape.size(), shape.nodes);
+    device = make_cuda_device(shape.size());
   } else {
     device = std::make_unique<HostDevice>(shape.size());
   }

@@ -10,12 +10,11 @@
 #include "ops/ag_gemm/ag_gemm_protocol.h"
 #include "ops/ag_gemm/ag_gemm_sm90.h"
 #include "target/sm90/bulk_copier.cuh"
+#include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
-#include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
-#include "target/sm90/warp_crew.cuh"
 #include "target/sm90/with_config.cuh"
 
 namespace mk::ag_gemm_op {
@@ -41,8 +40,9 @@ __device__ sm90::TileCoords coords(const Layout& layout, const Tile& tile, int r
 }
 
 template <class Config, class Element, BOrder kOrder, class Pace>
-__device__ void load_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, nullptr);
+__device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
+                           sm90::GemmShared<Config, Element>& shared) {
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, nullptr, {});
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
@@ -84,14 +84,14 @@ __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::Ge
 }
 
 template <class Config, class Element, BOrder kOrder, class Pace>
-__device__ void compute(const Params<Pace>& p, Post post, std::byte* memory) {
+__device__ void compute(const Params<Pace>& p, Post post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
   post.index /= Config::kCluster;
   post.count /= Config::kCluster;
   if (threadIdx.x < 128) {
     sm90::give_registers<Config::kJobRegisters>();
     if (threadIdx.x < 32) {
-      load_tiles<Config, Element, kOrder>(p, post, shared);
+      load_tiles<Config, Element, kOrder>(p, post, worker, shared);
     } else {
       if (threadIdx.x < 64) sm90::prepare_gemm(shared);
       if (threadIdx.x == 64) {
@@ -107,34 +107,27 @@ __device__ void compute(const Params<Pace>& p, Post post, std::byte* memory) {
   }
 }
 
-template <class Pace>
-__device__ void move_chunks(const Params<Pace>& p, const Post& post, std::byte* memory) {
-  auto& pieces = *reinterpret_cast<sm90::BulkPieces*>(memory);
-  if (threadIdx.x >= 32) return;
-  if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
-  __syncwarp();
-  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, &pieces, Pace(p.pace));
-  communicate(machine, p.layout, post);
-  machine.close();
-}
-
 template <class Config, class Element, BOrder kOrder, class Pace>
 __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __grid_constant__ Params<Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
-  const Post post = p.layout.roles.post_of(blockIdx.x);
+  const RoleCounts& roles = p.layout.roles;
+  const int worker = sm90::workers_of(roles, static_cast<int>(blockIdx.x)).first;
+  const Post post = roles.post_of(worker);
   if (post.role == Role::kCompute) {
-    compute<Config, Element, kOrder>(p, post, memory);
+    compute<Config, Element, kOrder>(p, post, worker, memory);
   } else {
-    move_chunks(p, post, memory);
+    const auto work = [&](auto& machine, const Post& own, sm90::BulkPieces&) { communicate(machine, p.layout, own); };
+    sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
   }
-  sm90::end_jobs<Config>();  // every thread has read the epoch and done its work, in the other blocks too
-  if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
+  sm90::end_jobs<Config>();
+  sm90::leave_block(p.view, roles);
 }
 
 template <class Config, class Element, BOrder kOrder, class Pace>
 void launch(const Params<Pace>& params, cudaStream_t stream) {
-  constexpr size_t kSharedBytes = std::max(sizeof(sm90::GemmShared<Config, Element>), sizeof(sm90::BulkPieces)) + 1024;
+  constexpr size_t kSharedBytes =
+      std::max(sizeof(sm90::GemmShared<Config, Element>), sm90::kCommunicationShared) + 1024;
   static_assert(kSharedBytes <= sm90::kSharedLimit);
   const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
   static std::once_flag prepared;
@@ -146,7 +139,7 @@ void launch(const Params<Pace>& params, cudaStream_t stream) {
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {Config::kCluster, 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = params.view.workers;
+  config.gridDim = sm90::num_blocks(params.layout.roles);
   config.blockDim = Config::kThreads;
   config.dynamicSmemBytes = kSharedBytes;
   config.stream = stream;

@@ -20,6 +20,9 @@ struct NoPace {
 
   __device__ void charge(uint64_t) const {}
   __device__ void wait() const {}
+  __device__ void leave() const {}
+
+  static constexpr bool kServesPuts = false;
 };
 
 class PacedLink {
@@ -43,6 +46,9 @@ class PacedLink {
     while (clock_ns() < end_) {
     }
   }
+
+  static constexpr bool kServesPuts = false;
+  __device__ void leave() const {}
 
  private:
   LinkPace pace_;
