@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <mutex>
 
 #include "base/cuda_api.h"
 #include "ops/ag_gemm/ag_gemm_configs.h"
@@ -132,27 +131,32 @@ __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __gr
   if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
 }
 
+template <class Config, class Element>
+constexpr size_t kSharedBytes = std::max(sizeof(sm90::GemmShared<Config, Element>), sizeof(sm90::BulkPieces)) + 1024;
+
+// Every configuration's kernel.
+template <class Element, BOrder kOrder, class Pace>
+void load_ag_gemm() {
+  sm90::for_each_config<sm90::GemmConfigs>([&]<class Config>() {
+    const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
+    load_kernel(reinterpret_cast<const void*>(kernel), kSharedBytes<Config, Element>);
+  });
+}
+
 template <class Config, class Element, BOrder kOrder, class Pace>
 void launch(const Params<Pace>& params, cudaStream_t stream) {
-  constexpr size_t kSharedBytes = std::max(sizeof(sm90::GemmShared<Config, Element>), sizeof(sm90::BulkPieces)) + 1024;
-  static_assert(kSharedBytes <= sm90::kSharedLimit);
-  const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
-  static std::once_flag prepared;
-  std::call_once(prepared, [&] {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-               "reserve shared memory for ag_gemm");
-  });
+  static_assert(kSharedBytes<Config, Element> <= sm90::kSharedLimit);
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {Config::kCluster, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = params.view.workers;
   config.blockDim = Config::kThreads;
-  config.dynamicSmemBytes = kSharedBytes;
+  config.dynamicSmemBytes = kSharedBytes<Config, Element>;
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = Config::kCluster > 1 ? 1 : 0;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, params), "launch ag_gemm");
+  check_cuda(cudaLaunchKernelEx(&config, ag_gemm_kernel<Config, Element, kOrder, Pace>, params), "launch ag_gemm");
 }
 
 // Queues the launch of one rank.
@@ -180,6 +184,11 @@ void launch_ag_gemm(const runtime::Plan& plan, int rank, const AgGemmArgs& args,
 
 inline sm90::GemmTile gemm_tile_of(const Layout& layout) {
   return {layout.tile_m / layout.cluster, layout.tile_n, layout.cluster};
+}
+
+template <DType kDType, BOrder kOrder>
+void Launcher<kDType, kOrder>::load() {
+  load_ag_gemm<sm90::ElementOf<kDType>, kOrder, sm90::NoPace>();
 }
 
 template <DType kDType, BOrder kOrder>

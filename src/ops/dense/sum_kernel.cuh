@@ -15,7 +15,6 @@
 #pragma once
 
 #include <algorithm>
-#include <mutex>
 
 #include "base/cuda_api.h"
 #include "ops/dense/sm90_launch.h"
@@ -163,6 +162,18 @@ __global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_c
   if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
 }
 
+template <class Config, class Element>
+constexpr size_t kSumSharedBytes = sizeof(sm90::GemmShared<Config, Element>) + 1024;
+
+// Every configuration's kernel.
+template <class Element, BOrder kOrder, class Op, class Pace>
+void load_sum() {
+  sm90::for_each_config<sm90::SoloConfigs>([&]<class Config>() {
+    const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
+    load_kernel(reinterpret_cast<const void*>(kernel), kSumSharedBytes<Config, Element>);
+  });
+}
+
 // Queues the launch of one rank.
 template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const typename Pace::Setting& pace,
@@ -179,16 +190,16 @@ void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const
   params.b = sm90::make_right_map<Config, kOrder>(args.b.data, dtype, image.cols, k);
   params.c = sm90::make_tensor_map({args.c.data, dtype, image.cols, image.rows, 1}, Config::kBox, Config::kBox);
 
-  constexpr size_t kSharedBytes = sizeof(sm90::GemmShared<Config, Element>) + 1024;
+  constexpr size_t kSharedBytes = kSumSharedBytes<Config, Element>;
   static_assert(kSharedBytes <= sm90::kSharedLimit && Config::kCluster == 1);
   const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
-  static std::once_flag prepared;
-  std::call_once(prepared, [&] {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-               "reserve shared memory");
-  });
   kernel<<<params.view.workers, Config::kThreads, kSharedBytes, stream>>>(params);
   check_cuda(cudaGetLastError(), "launch a kernel");
+}
+
+template <class Op, DType kDType, BOrder kOrder>
+void SumLauncher<Op, kDType, kOrder>::load() {
+  load_sum<sm90::ElementOf<kDType>, kOrder, Op, sm90::NoPace>();
 }
 
 template <class Op, DType kDType, BOrder kOrder>
