@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/cuda_api.h"
+#include "runtime/kernel_registry.h"
 #include "transport/loopback_cuda.h"
 
 namespace mk::runtime {
@@ -24,13 +25,8 @@ constexpr int kMostQueues = 32;  // the most CUDA_DEVICE_MAX_CONNECTIONS takes
 constexpr int kSpareQueues = 8;  // for the fabrics' lanes, the default stream and the caller's own
 constexpr const char* kQueuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 
-// CUDA reads these when it makes its context, so this comes before the first call that may.  Kernels are loaded
-// at once: to load one later CUDA may wait until the GPU is idle, which it never is while kernels wait for puts
-// whose proxies wait for CUDA.
-void prepare_environment() {
-  setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-}
+// CUDA reads it when it makes its context, so this comes before the first call that may.
+void prepare_environment() { setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0); }
 
 bool find_gpu(cudaDeviceProp& properties) {
   prepare_environment();
@@ -43,6 +39,12 @@ bool find_gpu(cudaDeviceProp& properties) {
   check_cuda(cudaGetDevice(&device), "name the current device");
   check_cuda(cudaGetDeviceProperties(&properties, device), "read the device's properties");
   return true;
+}
+
+void load_kernels() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "name the current device");
+  KernelRegistry::of_process().load_all(device);
 }
 
 cudaStream_t as_stream(Stream stream) { return static_cast<cudaStream_t>(stream); }
@@ -79,6 +81,7 @@ std::unique_ptr<Device> make_cuda_device(int num_ranks) {
   const int allowed = set != nullptr ? std::atoi(set) : 0;
   check_arg(allowed >= num_ranks + kSpareQueues, "{} is {}; {} ranks need at least {}", kQueuesVariable, allowed,
             num_ranks, num_ranks + kSpareQueues);
+  load_kernels();
   return std::make_unique<CudaDevice>(num_ranks, properties.multiProcessorCount / num_ranks);
 }
 

@@ -2,6 +2,7 @@
 // runtime/device.h — what a World needs of the machine its ranks run on: memory, queues, a loopback.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -30,6 +31,8 @@ class Device {
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const void* from, size_t bytes) = 0;
 
+  // How long a proxy should stay awake since something moved, if there are cores for it.
+  virtual std::chrono::microseconds proxy_patience() const = 0;
   virtual std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) = 0;
 
   // Launches of a rank run in the order they were queued; synchronize waits for those of all ranks.

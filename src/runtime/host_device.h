@@ -26,6 +26,7 @@ class HostDevice : public Device {
   void free_shared(void* memory) noexcept override { free(memory); }
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override { upload(to, from, bytes); }
+  std::chrono::microseconds proxy_patience() const override { return {}; }  // the workers need the cores
   std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
   Stream stream(int) override { return nullptr; }
   void fork(Stream) override {}

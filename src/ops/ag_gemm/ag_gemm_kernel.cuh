@@ -2,9 +2,6 @@
 // ops/ag_gemm/ag_gemm_kernel.cuh — AllGather+GEMM as one persistent kernel.
 #pragma once
 
-#include <algorithm>
-#include <mutex>
-
 #include "base/cuda_api.h"
 #include "ops/ag_gemm/ag_gemm_configs.h"
 #include "ops/ag_gemm/ag_gemm_protocol.h"
@@ -124,28 +121,29 @@ __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __gr
   sm90::leave_block(p.view, roles);
 }
 
+// Every configuration's kernel.
+template <class Element, BOrder kOrder, class Pace>
+void load_ag_gemm() {
+  sm90::for_each_config<sm90::GemmConfigs>([&]<class Config>() {
+    const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
+    load_kernel(reinterpret_cast<const void*>(kernel), sm90::kBlockShared<Config, Element>);
+  });
+}
+
 template <class Config, class Element, BOrder kOrder, class Pace>
 void launch(const Params<Pace>& params, cudaStream_t stream) {
-  constexpr size_t kSharedBytes =
-      std::max(sizeof(sm90::GemmShared<Config, Element>), sm90::kCommunicationShared) + 1024;
-  static_assert(kSharedBytes <= sm90::kSharedLimit);
-  const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
-  static std::once_flag prepared;
-  std::call_once(prepared, [&] {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-               "reserve shared memory for ag_gemm");
-  });
+  static_assert(sm90::kBlockShared<Config, Element> <= sm90::kSharedLimit);
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {Config::kCluster, 1, 1};
   cudaLaunchConfig_t config{};
   config.gridDim = sm90::num_blocks(params.layout.roles);
   config.blockDim = Config::kThreads;
-  config.dynamicSmemBytes = kSharedBytes;
+  config.dynamicSmemBytes = sm90::kBlockShared<Config, Element>;
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = Config::kCluster > 1 ? 1 : 0;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, params), "launch ag_gemm");
+  check_cuda(cudaLaunchKernelEx(&config, ag_gemm_kernel<Config, Element, kOrder, Pace>, params), "launch ag_gemm");
 }
 
 // Queues the launch of one rank.
@@ -173,6 +171,11 @@ void launch_ag_gemm(const runtime::Plan& plan, int rank, const AgGemmArgs& args,
 
 inline sm90::GemmTile gemm_tile_of(const Layout& layout) {
   return {layout.tile_m / layout.cluster, layout.tile_n, layout.cluster};
+}
+
+template <DType kDType, BOrder kOrder>
+void Launcher<kDType, kOrder>::load() {
+  load_ag_gemm<sm90::ElementOf<kDType>, kOrder, sm90::NoPace>();
 }
 
 template <DType kDType, BOrder kOrder>

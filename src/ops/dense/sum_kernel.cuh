@@ -14,9 +14,6 @@
 //   communicate(m, layout, post, body)               the other roles
 #pragma once
 
-#include <algorithm>
-#include <mutex>
-
 #include "base/cuda_api.h"
 #include "ops/dense/sm90_launch.h"
 #include "ops/dense/sum_body.cuh"
@@ -166,6 +163,15 @@ __global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_c
   sm90::leave_block(p.view, roles);
 }
 
+// Every configuration's kernel.
+template <class Element, BOrder kOrder, class Op, class Pace>
+void load_sum() {
+  sm90::for_each_config<sm90::SoloConfigs>([&]<class Config>() {
+    const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
+    load_kernel(reinterpret_cast<const void*>(kernel), sm90::kBlockShared<Config, Element>);
+  });
+}
+
 // Queues the launch of one rank.
 template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const typename Pace::Setting& pace,
@@ -184,17 +190,16 @@ void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const
   const int rows_of_c = params.layout.world.size() == 1 ? Config::kBox : Config::kBox / 2;
   params.c = sm90::make_tensor_map({args.c.data, dtype, image.cols, image.rows, shards_of_c}, Config::kBox, rows_of_c);
 
-  constexpr size_t kSharedBytes =
-      std::max(sizeof(sm90::GemmShared<Config, Element>), sm90::kCommunicationShared) + 1024;
+  constexpr size_t kSharedBytes = sm90::kBlockShared<Config, Element>;
   static_assert(kSharedBytes <= sm90::kSharedLimit && Config::kCluster == 1);
   const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
-  static std::once_flag prepared;
-  std::call_once(prepared, [&] {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-               "reserve shared memory");
-  });
   kernel<<<sm90::num_blocks(params.layout.roles), Config::kThreads, kSharedBytes, stream>>>(params);
   check_cuda(cudaGetLastError(), "launch a kernel");
+}
+
+template <class Op, DType kDType, BOrder kOrder>
+void SumLauncher<Op, kDType, kOrder>::load() {
+  load_sum<sm90::ElementOf<kDType>, kOrder, Op, sm90::NoPace>();
 }
 
 template <class Op, DType kDType, BOrder kOrder>

@@ -2,9 +2,12 @@
 // target/sm90/communication_block.cuh — a block whose warps are communication workers.
 #pragma once
 
+#include <algorithm>
+
 #include "core/rank_view.h"
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/communication_block.h"
+#include "target/sm90/gemm_shared.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/warp_crew.cuh"
 
@@ -12,6 +15,10 @@ namespace mk::sm90 {
 
 // A ring of pieces for each worker, and one for the warp that serves puts where the pace asks for that.
 constexpr size_t kCommunicationShared = (kCommunicationWorkersPerSm + 1) * sizeof(BulkPieces);
+
+// What a block asks for, whichever kind it is; 1024 to align the whole to a swizzle atom.
+template <class Config, class Element>
+constexpr size_t kBlockShared = std::max(sizeof(GemmShared<Config, Element>), kCommunicationShared) + 1024;
 
 // Every thread of a communication block calls this; warps that are workers call work(machine, post, pieces).
 template <class Pace, class Work>
