@@ -18,9 +18,9 @@ inline std::string name_of(const GemmTile& tile) {
 namespace mk::test {
 namespace {
 
-// Tails in m and n of every tile; k of one block and less, of fewer blocks than a part has boxes, and of more than
-// any pipeline has stages.
-constexpr Shape kEngineShapes[] = {{300, 520, 8}, {129, 264, 136}, {65, 136, 712}, {1, 8, 64}};
+// Tails in m and n of every tile, inside a narrow box too; k of one block and less, of fewer blocks than a part has
+// boxes, and of more than any pipeline has stages.
+constexpr Shape kEngineShapes[] = {{300, 520, 8}, {129, 264, 136}, {65, 136, 712}, {64, 440, 328}, {1, 8, 64}};
 
 class GpuEngine : public testing::TestWithParam<std::tuple<sm90::GemmTile, DType>> {
  protected:

@@ -24,7 +24,8 @@ struct Params {
   CUtensorMap gathered;  // everybody else's, in the window
   CUtensorMap b;
   CUtensorMap c;
-  const void* bias;  // [n] or null
+  CUtensorMap c_narrow;  // the same in narrow boxes, for a configuration that has them
+  const void* bias;      // [n] or null
   Activation activation;
   [[no_unique_address]] typename Pace::Setting pace;
 };
@@ -39,6 +40,9 @@ __device__ sm90::TileCoords coords(const Layout& layout, const Tile& tile, int r
 template <class Config, class Element, BOrder kOrder, class Pace>
 __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
                            sm90::GemmShared<Config, Element>& shared) {
+  if (threadIdx.x == 0) {
+    for (const CUtensorMap* map : {&p.own, &p.b}) sm90::prefetch_tensor_map(map);
+  }
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, nullptr, {});
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   bool alive = true;
@@ -55,12 +59,14 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
 
 template <class Config, class Element, class Pace>
 __device__ void store_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::prefetch_tensor_map(&p.c);
   sm90::StoreJob<Config, Element> job(shared);
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
     const auto send_box = [&](const Element* box, int row, int col) {
       const int32_t to[3] = {at.col + col, at.row + row, at.c_shard};
-      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, &p.c, to, box);
+      const CUtensorMap* c = Config::is_narrow(col) ? &p.c_narrow : &p.c;
+      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, c, to, box);
     };
     job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
     return true;
@@ -90,10 +96,7 @@ __device__ void compute(const Params<Pace>& p, Post post, int worker, std::byte*
     if (threadIdx.x < 32) {
       load_tiles<Config, Element, kOrder>(p, post, worker, shared);
     } else {
-      if (threadIdx.x < 64) sm90::prepare_gemm(shared);
-      if (threadIdx.x == 64) {
-        for (const CUtensorMap* map : {&p.own, &p.b, &p.c}) sm90::prefetch_tensor_map(map);
-      }
+      if (threadIdx.x < 64) sm90::prepare_stores(shared);
       sm90::begin_jobs<Config>();
       if (threadIdx.x == 32) store_tiles<Config, Element>(p, post, shared);
     }
@@ -164,8 +167,11 @@ void launch_ag_gemm(const runtime::Plan& plan, int rank, const AgGemmArgs& args,
   params.gathered =
       sm90::make_tensor_map({gathered, dtype, layout.k, layout.shard_rows, shards}, Config::kTileK, Config::kTileM);
   params.b = sm90::make_right_map<Config, kOrder>(args.b.data, dtype, layout.n, layout.k);
-  params.c =
-      sm90::make_tensor_map({args.c.data, dtype, layout.n, layout.shard_rows, shards}, Config::kBox, Config::kBox);
+  const sm90::ShardedMatrix c{args.c.data, dtype, layout.n, layout.shard_rows, shards};
+  params.c = sm90::make_tensor_map(c, Config::kBox, Config::kBox);
+  if constexpr (Config::kNarrowBox > 0) {
+    params.c_narrow = sm90::make_tensor_map(c, Config::kNarrowBox, Config::kBox);
+  }
   launch<Config, Element, kOrder>(params, stream);
 }
 

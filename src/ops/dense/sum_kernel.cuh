@@ -40,6 +40,9 @@ struct SumParams {
 
 template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 __device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  if (threadIdx.x == 0) {
+    for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
+  }
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
@@ -73,6 +76,7 @@ __device__ void multiply_tiles(const SumParams<Op, Pace>& p, const Post& post,
 template <class Config, class Element, class Op, class Pace>
 __device__ void write_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
   sm90::StoreJob<Config, Element> job(shared);
+  sm90::prefetch_tensor_map(&p.c);
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
     const auto send_box = [&](const Element* box, int row, int col) {
@@ -124,10 +128,7 @@ __device__ void compute(const SumParams<Op, Pace>& p, const Post& post, std::byt
     if (threadIdx.x < 32) {
       load_tiles<Config, Element, kOrder>(p, post, shared);
     } else {
-      if (threadIdx.x < 64) sm90::prepare_gemm(shared);
-      if (threadIdx.x == 64) {
-        for (const CUtensorMap* map : {&p.a, &p.b, &p.c}) sm90::prefetch_tensor_map(map);
-      }
+      if (threadIdx.x < 64) sm90::prepare_stores(shared);
       sm90::begin_jobs<Config>();
       if (threadIdx.x == 32) {
         if (p.layout.world.size() == 1) {
