@@ -43,7 +43,7 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
   if (threadIdx.x == 0) {
     for (const CUtensorMap* map : {&p.own, &p.b}) sm90::prefetch_tensor_map(map);
   }
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, nullptr, {});
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, nullptr, sm90::NoPace());
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
