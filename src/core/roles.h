@@ -46,15 +46,16 @@ struct RoleCounts {
   MK_HD constexpr int total() const { return intra + send + forward + reduce + compute; }
   MK_HD constexpr int communicating() const { return total() - compute; }
 
+  // Compute is looked at first: most workers are that, and a launch waits for their first copy.
   MK_HD constexpr Post post_of(int worker) const {
+    const int others = total() - compute;
+    if (worker >= others) return {Role::kCompute, worker - others, compute};
     if (worker < intra) return {Role::kIntra, worker, intra};
     worker -= intra;
     if (worker < send) return {Role::kSend, worker, send};
     worker -= send;
     if (worker < forward) return {Role::kForward, worker, forward};
-    worker -= forward;
-    if (worker < reduce) return {Role::kReduce, worker, reduce};
-    return {Role::kCompute, worker - reduce, compute};
+    return {Role::kReduce, worker - forward, reduce};
   }
 };
 

@@ -58,7 +58,7 @@ MK_HD constexpr GroupPos banded_groups(int step, int groups, int rows, int cols,
   const int rest = step - bands_before * per_band;
   const int group = quotient(rest, per_group);
   const int inside = rest - group * per_group;
-  const int col = inside / height;
+  const int col = quotient(inside, height);
   return {group, {first + inside - col * height, col}};
 }
 

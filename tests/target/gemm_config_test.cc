@@ -84,6 +84,23 @@ TEST(GemmTiles, WavesAreFilledWithTheNarrowestTileThatNeedsNoMore) {
   EXPECT_EQ(choose({8192, 1, 8192, 8192}), (GemmTile{128, 224, 1}));  // 18 of 7/8 beside 16
 }
 
+// A box that is too wide would write into the next tile, one that is too narrow would leave a gap.
+template <class Config>
+void expect_boxes_to_cover_a_part() {
+  int cols = 0;
+  for (int box = 0; box < Config::kBoxesAcross; ++box) {
+    EXPECT_EQ(cols, box * Config::kBox) << Config::kTileN;
+    cols += Config::is_narrow(cols) ? Config::kNarrowBox : Config::kBox;
+  }
+  EXPECT_EQ(cols, Config::kPartN) << Config::kTileN;
+}
+
+TEST(GemmTiles, BoxesCoverTheColumnsOfAPartOnce) {
+  [&]<class... Config>(std::tuple<Config...>*) {
+    (expect_boxes_to_cover_a_part<Config>(), ...);
+  }(static_cast<GemmConfigs*>(nullptr));
+}
+
 TEST(GemmTiles, HaveNamesOfTheirOwn) {
   std::set<std::string> names;
   for (const GemmTile& tile : kGemmTiles) {

@@ -40,7 +40,7 @@ __device__ sm90::TileCoords coords(const Layout& layout, const Tile& tile, int r
 template <class Config, class Element, BOrder kOrder, class Pace>
 __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
                            sm90::GemmShared<Config, Element>& shared) {
-  if (threadIdx.x == 0) {
+  if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.own, &p.b}) sm90::prefetch_tensor_map(map);
   }
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, nullptr, sm90::NoPace());
@@ -98,7 +98,7 @@ __device__ void compute(const Params<Pace>& p, Post post, int worker, std::byte*
     } else {
       if (threadIdx.x < 64) sm90::prepare_stores(shared);
       sm90::begin_jobs<Config>();
-      if (threadIdx.x == 32) store_tiles<Config, Element>(p, post, shared);
+      if (threadIdx.x < 64 && sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
     }
   } else {
     sm90::begin_jobs<Config>();  // before the registers, which may have to be waited for

@@ -40,7 +40,7 @@ struct SumParams {
 
 template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 __device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
-  if (threadIdx.x == 0) {
+  if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
   }
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
@@ -130,7 +130,7 @@ __device__ void compute(const SumParams<Op, Pace>& p, const Post& post, std::byt
     } else {
       if (threadIdx.x < 64) sm90::prepare_stores(shared);
       sm90::begin_jobs<Config>();
-      if (threadIdx.x == 32) {
+      if (threadIdx.x < 64 && sm90::is_one_lane()) {
         if (p.layout.world.size() == 1) {
           write_tiles<Config, Element>(p, post, shared);
         } else {

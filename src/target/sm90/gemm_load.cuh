@@ -22,7 +22,7 @@ class LoadJob {
   // The whole warp calls this, and what comes after it.
   __device__ void load(const CUtensorMap* a, const TileCoords& at) {
     const int begun = tiles_ == 0 ? begin(a, at) : 0;
-    if (is_leader()) {
+    if (is_one_lane()) {
       for (int block = begun; block < k_blocks_; ++block) {
         wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
         load_block(a, at, block);
@@ -39,7 +39,7 @@ class LoadJob {
 
   // The tile that comes next and all after it have no rows; they are loaded all the same.
   __device__ void give_up() {
-    if (is_leader()) shared_.void_from = tiles_;
+    if (is_one_lane()) shared_.void_from = tiles_;
   }
 
  private:
@@ -50,13 +50,12 @@ class LoadJob {
   static constexpr int kBlockBytes =
       kOrder == BOrder::kNK ? 2 * Config::kTileK * (Config::kTileM + Config::kTileN) : Config::kStageBytes;
 
-  __device__ static bool is_leader() { return threadIdx.x % 32 == 0; }
-
   // Meets the block; says how many blocks of k of the first tile are under way.  Stages of a cluster are filled
   // by all its blocks, so there none is before all have met.
   __device__ int begin(const CUtensorMap* a, const TileCoords& at) {
     const int fresh = Config::kCluster > 1 ? 0 : min_of(Config::kStages, k_blocks_);
-    if (is_leader()) {
+    if (is_one_lane()) {
+#pragma unroll 1  // little code: it comes out of memory, too
       for (int block = 0; block < fresh; ++block) load_block(a, at, block);
     }
     __syncwarp();

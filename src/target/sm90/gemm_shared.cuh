@@ -62,13 +62,12 @@ struct Cursor {
 // What the load job needs.  Its warp calls this, before begin_jobs.
 template <class Config, class Element>
 __device__ void prepare_loads(GemmShared<Config, Element>& shared) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane < Config::kStages) {
-    ptx::mbarrier_init(&shared.full[lane], 1);
-    ptx::mbarrier_init(&shared.empty[lane], Config::kConsumers * Config::kCluster);
+  if (is_one_lane()) {
+    for (uint64_t& full : shared.full) ptx::mbarrier_init(&full, 1);
+    for (uint64_t& empty : shared.empty) ptx::mbarrier_init(&empty, Config::kConsumers * Config::kCluster);
+    barriers_before_use();
+    shared.void_from = INT64_MAX;
   }
-  if (lane == 0) shared.void_from = INT64_MAX;
-  barriers_before_use();
   __syncwarp();
 }
 
@@ -76,15 +75,14 @@ __device__ void prepare_loads(GemmShared<Config, Element>& shared) {
 template <class Config, class Element>
 __device__ void prepare_stores(GemmShared<Config, Element>& shared) {
   constexpr int kWarps = 4;  // of a consumer, each tells of a box
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane < Config::kConsumers) {
-    for (int buffer = 0; buffer < Config::kStoreBuffers; ++buffer) {
-      ptx::mbarrier_init(&shared.c_full[lane][buffer], kWarps);
-      ptx::mbarrier_init(&shared.c_empty[lane][buffer], 1);
+  if (is_one_lane()) {
+    for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+      for (uint64_t& full : shared.c_full[consumer]) ptx::mbarrier_init(&full, kWarps);
+      for (uint64_t& empty : shared.c_empty[consumer]) ptx::mbarrier_init(&empty, 1);
+      for (uint64_t& full : shared.last_full[consumer]) ptx::mbarrier_init(&full, kWarps);
     }
-    for (uint64_t& full : shared.last_full[lane]) ptx::mbarrier_init(&full, kWarps);
+    barriers_before_use();
   }
-  barriers_before_use();
   __syncwarp();
 }
 

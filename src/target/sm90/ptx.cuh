@@ -40,6 +40,16 @@ __device__ inline void shared_stores_before_tma() { ptx::fence_proxy_async(ptx::
 // Barriers this thread has initialised, before any thread or the copy engine uses them.
 __device__ inline void barriers_before_use() { ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster); }
 
+// ---- threads ----------------------------------------------------------------------------------------
+
+// True in one lane of a whole warp, always the same.  Unlike a comparison of thread numbers it tells the compiler
+// that one thread is left, so that TMA and barrier instructions need no loop over lanes.
+__device__ inline bool is_one_lane() {
+  uint32_t is_one;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}\n" : "=r"(is_one));
+  return is_one != 0;
+}
+
 // ---- barriers --------------------------------------------------------------------------------------
 
 // Blocks until the phase of `parity` has completed.  Only for barriers whose arrivals depend on nothing
