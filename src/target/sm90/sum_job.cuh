@@ -60,9 +60,9 @@ class SumJob {
       for (int image = 0; image < count; ++image, ++taken_) {
         std::byte* const piece = pieces_.data[taken_.slot];
         wait_phase(&pieces_.loaded[taken_.slot], taken_.phase);
-        if (count > 1) add(sums, piece, left);
+        if (count > 1) add(sums, piece);
         if (image == count - 1) {
-          if (count > 1) write(sums, piece, left);
+          if (count > 1) write(sums, piece);
           send(piece, first, left);
         }
         __syncwarp();                                        // all lanes are done with the piece
@@ -91,7 +91,6 @@ class SumJob {
   __device__ static uint4* chunk_of(std::byte* piece, int i) {
     return reinterpret_cast<uint4*>(piece) + i * 32 + threadIdx.x % 32;
   }
-  __device__ static bool is_in(int i, uint32_t bytes) { return (i * 32 + threadIdx.x % 32) * kChunkBytes < bytes; }
 
   __device__ void load(const std::byte* from, uint32_t bytes) {
     // What was in the piece has been sent, or was only read: see BulkCopier.
@@ -102,19 +101,19 @@ class SumJob {
     ++loading_;
   }
 
-  __device__ static void add(Chunk<Element> (&sums)[kChunks], std::byte* piece, uint32_t bytes) {
+  // All of the piece, even where its end holds nothing of use: so no load waits for a branch.
+  __device__ static void add(Chunk<Element> (&sums)[kChunks], std::byte* piece) {
+    uint4 bits[kChunks];
 #pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-      if (is_in(i, bytes)) sums[i].add(*chunk_of(piece, i));
-    }
+    for (int i = 0; i < kChunks; ++i) bits[i] = *chunk_of(piece, i);
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) sums[i].add(bits[i]);
   }
 
   // Every lane over what it has read itself.
-  __device__ static void write(const Chunk<Element> (&sums)[kChunks], std::byte* piece, uint32_t bytes) {
+  __device__ static void write(const Chunk<Element> (&sums)[kChunks], std::byte* piece) {
 #pragma unroll
-    for (int i = 0; i < kChunks; ++i) {
-      if (is_in(i, bytes)) *chunk_of(piece, i) = sums[i].rounded();
-    }
+    for (int i = 0; i < kChunks; ++i) *chunk_of(piece, i) = sums[i].rounded();
     shared_stores_before_tma();
     __syncwarp();
   }
