@@ -51,7 +51,7 @@ void launch_ag_gemm(const FusedRun& run) {
 void launch_ag_gemm_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_ag_gemm(run);
   for_each_rank<AgGemmArgs>(run, [&](int rank, const AgGemmArgs& args) {
-    launch_paced_ag_gemm(run.world, plan, rank, args, run.links[rank]);
+    launch_paced_ag_gemm(run.world, plan, rank, args, run.paces[rank]);
   });
 }
 
@@ -64,7 +64,7 @@ void launch_gemm_rs(const FusedRun& run) {
 void launch_gemm_rs_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_gemm_rs(run);
   for_each_rank<GemmArgs>(
-      run, [&](int rank, const GemmArgs& args) { launch_paced_gemm_rs(run.world, plan, rank, args, run.links[rank]); });
+      run, [&](int rank, const GemmArgs& args) { launch_paced_gemm_rs(run.world, plan, rank, args, run.paces[rank]); });
 }
 
 void launch_gemm_ar(const FusedRun& run) {
@@ -76,7 +76,7 @@ void launch_gemm_ar(const FusedRun& run) {
 void launch_gemm_ar_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_gemm_ar(run);
   for_each_rank<GemmArgs>(run, [&](int rank, const GemmArgs& args) {
-    launch_paced_gemm_ar(run.world, plan, path_of(run), rank, args, run.links[rank]);
+    launch_paced_gemm_ar(run.world, plan, path_of(run), rank, args, run.paces[rank]);
   });
 }
 

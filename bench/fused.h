@@ -17,7 +17,7 @@ struct FusedRun {
   const BenchCase& shape;
   const Split& split;
   std::span<const RankTensors> tensors;  // by rank
-  std::span<const LinkPace> links;       // by rank
+  std::span<const RankPace> paces;       // by rank
 };
 
 struct FusedOperator {
@@ -25,7 +25,7 @@ struct FusedOperator {
 
   // Queue one launch on every rank's own stream.  Null: there is no such kernel yet.
   void (*launch)(const FusedRun& run);
-  void (*launch_paced)(const FusedRun& run);  // with NVLink paced by run.links
+  void (*launch_paced)(const FusedRun& run);  // with links paced by run.paces
 
   // Judges the outputs of a set.
   tools::CheckResult (*check)(const BenchCase& shape, Operands& operands, runtime::Device& device, int set);

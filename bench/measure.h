@@ -18,7 +18,6 @@ struct MeasureOptions {
   PaceSpec pace = kRealPace;
   Split split;  // all zero: chosen for the shape
   int repetitions = 20;
-  std::optional<PutPath> put_path;  // empty: kEngine where the driver takes the hint, else kPcie
   Options world;
 };
 
@@ -34,8 +33,7 @@ struct Measurement {
   std::optional<Timing> fused;
   std::string why_no_fused;  // where fused is empty
   tools::CheckResult check;  // the worst of all that was checked
-  PutPath put_path = PutPath::kPcie;
-  std::string copy_path;  // of the baselines' transfers
+  std::string copy_path;     // of the baselines' transfers
   double copy_gb_s = 0;
 
   double bound_us() const { return std::max(compute.median_us, communication_us); }
@@ -45,11 +43,10 @@ struct Measurement {
 // On the GPU.  Throws Error.
 Measurement measure(const BenchCase& bench_case, const MeasureOptions& options);
 
-// What a launch costs when there is nothing to do, links as fast as they are.
+// What a launch costs when there is nothing to do, links as fast as they are, but for the NIC's latency.
 struct FixedCost {
   BenchCase shape;
   std::string device_name;
-  PutPath put_path = PutPath::kPcie;
   Timing empty;  // a kernel of the same grid that does nothing
   Timing serial;
   Timing overlapped;

@@ -10,10 +10,9 @@
 
 #include "bench/baseline.h"
 #include "bench/empty.h"
-#include "bench/engine_probe.h"
 #include "bench/fused.h"
 #include "bench/measure.h"
-#include "bench/paced_fabric.h"
+#include "bench/nics.h"
 #include "mkernel/error.h"
 
 namespace mk::bench {
@@ -29,31 +28,20 @@ const BenchCase& where_it_can_run(const BenchCase& bench_case) {
   return bench_case;
 }
 
-// Engine copies that need an SM would never start where kernels that wait for them hold all.
-PutPath put_path_of(const MeasureOptions& options) {
-  static const bool engine_works = copies_need_no_sm(CopyPath::kEngine);
-  if (!options.put_path) return engine_works ? PutPath::kEngine : PutPath::kPcie;
-  if (*options.put_path == PutPath::kEngine && !engine_works)
-    throw Error(ErrorCode::kUnavailable, "--puts is engine, but this driver copies on the device with a kernel");
-  return *options.put_path;
-}
-
 // Everything one problem needs; members go in reverse order.
 struct Bench {
   Bench(const BenchCase& bench_case, const MeasureOptions& options)
       : shape(where_it_can_run(bench_case)),
         options(options),
-        put_path(put_path_of(options)),
-        world(runtime::make_local_world(
-            shape.world, DeviceKind::kCuda, options.world,
-            fabric_hook(ns_per_byte(options.pace.network_gb_s, shape.world.size()), put_path, bell))),
+        nics(shape.world, ns_per_byte(options.pace.network_gb_s, shape.world.size())),
+        world(runtime::make_local_world(shape.world, DeviceKind::kCuda, options.world, nics.hook())),
         rig(*world, options.pace, CopyPath::kAny),
         operands(shape, world->device(), kSets),
         baseline(make_baseline(rig, shape, operands)),
         link_words(world->device(), shape.world.size() * kWordStride) {
     for (int rank = 0; rank < shape.world.size(); ++rank) {
       auto* const word = reinterpret_cast<uint64_t*>(link_words.as() + rank * kWordStride);
-      links.push_back({word, ns_per_byte(options.pace.nvlink_gb_s, shape.world.size())});
+      paces.push_back({{word, ns_per_byte(options.pace.nvlink_gb_s, shape.world.size())}, nics.queue(rank)});
     }
   }
 
@@ -61,14 +49,13 @@ struct Bench {
 
   BenchCase shape;
   const MeasureOptions& options;
-  PutPath put_path;
-  Bell bell;
+  Nics nics;
   std::unique_ptr<runtime::WorldState> world;
   Rig rig;
   Operands operands;
   std::unique_ptr<Baseline> baseline;
   runtime::Buffer link_words;
-  std::vector<LinkPace> links;
+  std::vector<RankPace> paces;
 };
 
 struct Contender {
@@ -107,23 +94,28 @@ int choose_chunks(Bench& bench, Schedule schedule) {
 
 using Launch = void (*)(const FusedRun&);
 
-bool paces_nvlink(const Bench& bench) { return bench.options.pace.nvlink_gb_s > 0 && bench.shape.world.ranks > 1; }
+// Between nodes always: only paced kernels have a warp that plays the NIC.
+bool needs_paced_kernel(const Bench& bench) {
+  const WorldShape& world = bench.shape.world;
+  return world.nodes > 1 || (bench.options.pace.nvlink_gb_s > 0 && world.ranks > 1);
+}
 
 Launch fused_launch(const Bench& bench) {
   const FusedOperator& fused = fused_operator(bench.shape.op);
-  return paces_nvlink(bench) ? fused.launch_paced : fused.launch;
+  return needs_paced_kernel(bench) ? fused.launch_paced : fused.launch;
 }
 
 std::string why_no_fused(const Bench& bench) {
-  if (fused_launch(bench) != nullptr) return {};
-  return fused_operator(bench.shape.op).launch == nullptr ? "there is no fused kernel yet"
-                                                          : "the fused kernel has no paced NVLink yet";
+  if (fused_operator(bench.shape.op).launch == nullptr) return "there is no fused kernel yet";
+  if (fused_launch(bench) == nullptr) return "the fused kernel has no paced links yet";
+  if (needs_paced_kernel(bench) && bench.shape.dtype != DType::kBf16) return "the paced kernels are for bf16";
+  return {};
 }
 
 Contender fused_contender(Bench& bench) {
   const auto queue = [&bench](int set) {
     for (int rank = 0; rank < bench.shape.world.size(); ++rank) bench.rig.compute(rank);  // they join the run
-    fused_launch(bench)({*bench.world, bench.shape, bench.options.split, bench.operands.set(set), bench.links});
+    fused_launch(bench)({*bench.world, bench.shape, bench.options.split, bench.operands.set(set), bench.paces});
   };
   const auto check = [&bench](int set) {
     bench.world->check_faults();
@@ -178,7 +170,6 @@ Measurement measure(const BenchCase& bench_case, const MeasureOptions& options) 
   Measurement result;
   result.shape = bench_case;
   result.device_name = bench.world->device().name();
-  result.put_path = bench.put_path;
   result.communication_us = communication_us(traffic_of(bench_case), options.pace, bench_case.world.size());
   choose_copy_path(bench, result);
   bench.baseline->prepare();
@@ -225,7 +216,6 @@ FixedCost measure_fixed_cost(OpKind op, const WorldShape& world, DType dtype, co
   FixedCost cost;
   cost.shape = bench.shape;
   cost.device_name = bench.world->device().name();
-  cost.put_path = bench.put_path;
   play(bench, contenders, cost.check);
   cost.serial = Timing::of(contenders[0].times);
   cost.overlapped = Timing::of(contenders[1].times);

@@ -21,14 +21,7 @@ struct PaceSpec {
 // NVLink 4, and a 400 Gb/s NIC.
 constexpr PaceSpec kRealPace{450, 50};
 
-// How the bytes of a put get from rank to rank.
-enum class PutPath {
-  kPcie,    // out to pinned memory and in again: 55 GB/s each way, for all ranks together
-  kEngine,  // from device to device by the copy engines, if the driver takes the hint
-};
-constexpr const char* name_of(PutPath path) { return path == PutPath::kPcie ? "pcie" : "engine"; }
-
-// A NIC's delivery after the last byte has left.
+// A NIC's delivery after the last byte has left; it has it even where its speed is not paced.
 constexpr uint64_t kNetworkLatencyNs = 2000;
 
 // "real", "none", or "nvlink=GBs,network=GBs" with one or both.  Throws UsageError that names --pace.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench/paced_ag_gemm.cu — the kernels of AllGather+GEMM with NVLink slowed down; bf16, B as [K,N].
+// bench/paced_ag_gemm.cu — the kernels of AllGather+GEMM with links slowed down; bf16, B as [K,N].
 #include "bench/paced_kernels.h"
 #include "ops/ag_gemm/ag_gemm_kernel.cuh"
 #include "ops/dense/sm90_launch.h"
@@ -13,7 +13,7 @@ const runtime::KernelLoader loader(ag_gemm_op::load_ag_gemm<__nv_bfloat16, BOrde
 }  // namespace
 
 void launch_paced_ag_gemm(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args,
-                          const LinkPace& pace) {
+                          const RankPace& pace) {
   const cudaStream_t stream = dense::stream_of(world.device(), rank, args.stream);
   const sm90::GemmTile tile = ag_gemm_op::gemm_tile_of(plan.layout<ag_gemm_op::Layout>());
   sm90::with_tile<sm90::GemmConfigs>(tile, [&]<class Config>() {

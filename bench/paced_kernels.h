@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
-// bench/paced_kernels.h — launches of one rank with NVLink paced; the library itself has no such kernels.
+// bench/paced_kernels.h — launches of one rank with its links paced; the library itself has no such kernels.
+//
+// All are bf16 with B as [K,N].
 #pragma once
 
 #include "base/pace.h"
@@ -11,10 +13,10 @@
 namespace mk::bench {
 
 void launch_paced_ag_gemm(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args,
-                          const LinkPace& pace);
+                          const RankPace& pace);
 void launch_paced_gemm_rs(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,
-                          const LinkPace& pace);
+                          const RankPace& pace);
 void launch_paced_gemm_ar(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
-                          const GemmArgs& args, const LinkPace& pace);
+                          const GemmArgs& args, const RankPace& pace);
 
 }  // namespace mk::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench/paced_sums.cu — the kernels that sum over ranks with NVLink slowed down; bf16, B as [K,N].
+// bench/paced_sums.cu — the kernels that sum over ranks with links slowed down; bf16, B as [K,N].
 #include "bench/paced_kernels.h"
 #include "ops/dense/sum_kernel.cuh"
 #include "ops/gemm_ar/gemm_ar_kernel.cuh"
@@ -19,7 +19,7 @@ const runtime::KernelLoader loader(load<gemm_rs_op::GemmRsOp, gemm_ar_op::OneSho
 
 template <class Op>
 void launch_sum(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,
-                const LinkPace& pace) {
+                const RankPace& pace) {
   const cudaStream_t stream = dense::stream_of(world.device(), rank, args.stream);
   const dense::TileImage& image = plan.layout<typename Op::Layout>().image();
   sm90::with_tile<sm90::SoloConfigs>(dense::gemm_tile_of(image), [&]<class Config>() {
@@ -30,12 +30,12 @@ void launch_sum(runtime::WorldState& world, const runtime::Plan& plan, int rank,
 }  // namespace
 
 void launch_paced_gemm_rs(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,
-                          const LinkPace& pace) {
+                          const RankPace& pace) {
   launch_sum<gemm_rs_op::GemmRsOp>(world, plan, rank, args, pace);
 }
 
 void launch_paced_gemm_ar(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
-                          const GemmArgs& args, const LinkPace& pace) {
+                          const GemmArgs& args, const RankPace& pace) {
   if (path == AllReducePath::kOneShot) {
     launch_sum<gemm_ar_op::OneShotOp>(world, plan, rank, args, pace);
   } else {

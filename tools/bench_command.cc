@@ -63,7 +63,6 @@ bench::MeasureOptions options_of(const BenchRequest& request) {
   options.pace = request.pace;
   options.split = request.split;
   options.repetitions = request.repetitions;
-  options.put_path = request.put_path;
   options.world = Options::from_env();
   options.world.timeout_ms = request.timeout_ms.value_or(options.world.timeout_ms);
   return options;

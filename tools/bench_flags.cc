@@ -43,12 +43,6 @@ CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
   add_number<int>(*bench, "--repetitions", request.repetitions,
                   fmt::format("timed runs of each contender, interleaved [{}]", request.repetitions));
   add_split(*bench, request.split);
-  add_flag(
-      *bench, "--puts", "PATH",
-      "how fused operators' puts get from node to node: pcie, or engine (device to device) [engine, if it needs no SM]",
-      [&request](const std::string& text) {
-        request.put_path = choice("--puts", text, {bench::PutPath::kPcie, bench::PutPath::kEngine});
-      });
   add_number<int64_t>(
       *bench, "--timeout-ms", request.timeout_ms,
       fmt::format("longest single wait in milliseconds [$MKERNEL_TIMEOUT, else {}]", Options{}.timeout_ms));

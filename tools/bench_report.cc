@@ -49,11 +49,10 @@ void add_timing(Json& json, const std::string& name, const std::optional<Timing>
   json[name + "_p99_us"] = timing ? Json(timing->p99_us) : Json();
 }
 
-void add_end(Json& json, const CheckResult& check, bench::PutPath put_path, const BenchRequest& request) {
+void add_end(Json& json, const CheckResult& check, const BenchRequest& request) {
   const Split& split = request.split;
   json["repetitions"] = request.repetitions;
   json["split"] = split.total() == 0 ? Json("auto") : Json{split.compute, split.intra, split.send, split.forward};
-  json["puts"] = bench::name_of(put_path);
   json["error"] = check.error;
   json["bound"] = check.bound;
   json["wrong"] = check.wrong;
@@ -99,7 +98,7 @@ std::string to_json(const bench::Measurement& result, const BenchRequest& reques
   if (!result.why_no_fused.empty()) json["why_no_fused"] = result.why_no_fused;
   json["copies"] = result.copy_path;
   json["copies_gb_s"] = result.copy_gb_s;
-  add_end(json, result.check, result.put_path, request);
+  add_end(json, result.check, request);
   return json.dump();
 }
 
@@ -120,7 +119,7 @@ std::string to_json(const bench::FixedCost& cost, const BenchRequest& request) {
   add_timing(json, "serial", cost.serial);
   add_timing(json, "baseline", cost.overlapped);
   add_timing(json, "fused", cost.fused);
-  add_end(json, cost.check, cost.put_path, request);
+  add_end(json, cost.check, request);
   return json.dump();
 }
 

@@ -10,13 +10,20 @@
 #include <cstdint>
 
 #include "base/macros.h"
+#include "base/nic_queue.h"
 
 namespace mk {
 
-// What a paced kernel takes: the word says when the rank's link is free, on the GPU's clock.
+// A link that the workers of a rank share: the word says when it is free, on the GPU's clock.
 struct LinkPace {
   uint64_t* free_at = nullptr;
-  double ns_per_byte = 0;
+  double ns_per_byte = 0;  // 0: as fast as it is
+};
+
+// What a paced kernel takes.
+struct RankPace {
+  LinkPace nvlink;
+  NicQueue nic;
 };
 
 struct Reservation {

@@ -24,7 +24,7 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Device> device, 
   for (int rank = 0; rank < shape.size(); ++rank) {
     rings_[rank] = make_ring();
     std::unique_ptr<Fabric> fabric = device_->make_loopback(windows_, rank);
-    if (hook) fabric = hook(std::move(fabric), rank);
+    if (hook) fabric = hook(std::move(fabric), windows_, rank);
     proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, patience));
   }
 }

@@ -19,8 +19,9 @@
 
 namespace mk::runtime {
 
-// Wraps or replaces a rank's fabric; tests use it to disturb puts.
-using FabricHook = std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>, int rank)>;
+// Wraps or replaces a rank's fabric; tests use it to disturb puts, benchmarks to model a network.
+using FabricHook =
+    std::function<std::unique_ptr<Fabric>(std::unique_ptr<Fabric>, const WindowRegistry& windows, int rank)>;
 
 class WorldState {
  public:

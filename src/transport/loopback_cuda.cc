@@ -69,36 +69,16 @@ void CudaLoopbackFabric::release() noexcept {
   cudaFreeHost(bounce_);
 }
 
-PutResult CudaLoopbackFabric::put(const Command& command, uint64_t ticket) {
-  return accept(command, ticket, Telling::kAfterBytes);
-}
-
-PutResult CudaLoopbackFabric::put_bytes(const Command& command, uint64_t ticket) {
-  return accept(command, ticket, Telling::kLater);
-}
-
-PutResult CudaLoopbackFabric::tell(std::span<const Command> commands, cudaStream_t stream) {
-  if (!failure_.empty()) return PutResult::kFailed;
-  try {
-    join_device(device_);
-    for (const Command& command : commands) pay(checked(command));
-    write_signals(stream);
-  } catch (const Error& error) {
-    failure_ = error.what();
-    return PutResult::kFailed;
-  }
-  return PutResult::kSent;
-}
-
 // Puts wait until none follows, until they are many, or until the next would not fit beside them.
-PutResult CudaLoopbackFabric::accept(const Command& command, uint64_t ticket, Telling telling) {
+PutResult CudaLoopbackFabric::put(const Command& command, uint64_t ticket) {
   if (!failure_.empty()) return PutResult::kFailed;
   if (num_in_flight_ >= kMostInFlight) return PutResult::kFull;
   try {
     join_device(device_);
-    const ResolvedPut put = checked(command);
+    const ResolvedPut put = resolve(command, rank_, windows_);
+    if (!put.valid()) throw Error(ErrorCode::kFabric, describe_bad_put(command, rank_));
     if (waiting_bytes_ + put.bytes > kSlotBytes) launch_waiting();
-    waiting_.push_back({put, ticket, telling});
+    waiting_.push_back({put, ticket});
     waiting_bytes_ += put.bytes;
     ++num_in_flight_;
     grows_ = true;
@@ -110,25 +90,15 @@ PutResult CudaLoopbackFabric::accept(const Command& command, uint64_t ticket, Te
   return PutResult::kSent;
 }
 
-ResolvedPut CudaLoopbackFabric::checked(const Command& command) const {
-  const ResolvedPut put = resolve(command, rank_, windows_);
-  if (!put.valid()) throw Error(ErrorCode::kFabric, describe_bad_put(command, rank_));
-  return put;
-}
-
 void CudaLoopbackFabric::launch_waiting() {
   if (waiting_.empty()) return;
-  if (direct_) {
-    copy_on_device(CopyPath::kEngine, neighbours_joined(), lane_.in);
-  } else {
-    bounce();
-  }
+  bounce();
   std::vector<uint64_t> tickets;
   for (const Waiting& one : waiting_) {
-    if (one.telling == Telling::kAfterBytes) pay(one.put);
+    pay(one.put);
     tickets.push_back(one.ticket);
   }
-  write_signals(lane_.in);
+  write_signals();
   waiting_.clear();
   waiting_bytes_ = 0;
   in_flight_.push_back({idle_event(), std::move(tickets)});
@@ -207,9 +177,9 @@ void CudaLoopbackFabric::pay(const ResolvedPut& put) {
   unwritten_.push_back(write);
 }
 
-void CudaLoopbackFabric::write_signals(cudaStream_t stream) {
+void CudaLoopbackFabric::write_signals() {
   if (unwritten_.empty()) return;
-  check_cuda(cuda_driver().memory_ops(stream, static_cast<unsigned>(unwritten_.size()), unwritten_.data(), 0),
+  check_cuda(cuda_driver().memory_ops(lane_.in, static_cast<unsigned>(unwritten_.size()), unwritten_.data(), 0),
              "write signals");
   unwritten_.clear();
 }

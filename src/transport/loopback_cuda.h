@@ -10,7 +10,6 @@
 #include <cuda_runtime.h>
 
 #include <deque>
-#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -37,18 +36,7 @@ class CudaLoopbackFabric : public Fabric {
   PutResult poll(std::vector<uint64_t>& completed) override;
   std::string failure() const override { return failure_; }
 
-  // The halves of a put, for a fabric that delivers later than bytes land: put_bytes tells nobody, and its
-  // ticket comes back when the bytes are there; tell pays the signals, on a stream that nothing blocks.
-  PutResult put_bytes(const Command& command, uint64_t ticket);
-  PutResult tell(std::span<const Command> commands, cudaStream_t stream);
-
-  // From device to device by the copy engines, if the driver takes the hint.  Where it does not, a put needs
-  // an SM: only for who knows that one is free, or that the driver does.
-  void copy_directly() { direct_ = true; }
-
  private:
-  enum class Telling { kAfterBytes, kLater };
-
   struct Slot {
     std::byte* memory = nullptr;
     cudaEvent_t filled = nullptr;
@@ -57,21 +45,18 @@ class CudaLoopbackFabric : public Fabric {
   struct Waiting {
     ResolvedPut put;
     uint64_t ticket;
-    Telling telling;
   };
   struct InFlight {
     cudaEvent_t landed;
     std::vector<uint64_t> tickets;
   };
 
-  PutResult accept(const Command& command, uint64_t ticket, Telling telling);
-  ResolvedPut checked(const Command& command) const;
   void launch_waiting();
   void bounce();
   void pass_slot(Slot& slot, const std::vector<CopyPiece>& pieces);
   std::vector<CopyPiece> neighbours_joined() const;
   void pay(const ResolvedPut& put);
-  void write_signals(cudaStream_t stream);
+  void write_signals();
   cudaEvent_t idle_event();
   void release() noexcept;
 
@@ -79,7 +64,6 @@ class CudaLoopbackFabric : public Fabric {
   int rank_;
   int device_ = 0;
   Lane lane_;
-  bool direct_ = false;
   void* bounce_ = nullptr;
   std::vector<Slot> slots_;
   size_t next_slot_ = 0;

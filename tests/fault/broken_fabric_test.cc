@@ -28,11 +28,12 @@ class BrokenFabric : public testing::TestWithParam<WorldShape> {
 
   // Only the fabric of `broken` is tampered with.
   void launch_over(int broken, const TamperedFabric::Hooks& hooks, const Options& options = {}) {
-    world = runtime::make_local_world(shape, DeviceKind::kCpu, options,
-                                      [&](std::unique_ptr<Fabric> inner, int rank) -> std::unique_ptr<Fabric> {
-                                        if (rank != broken) return inner;
-                                        return std::make_unique<TamperedFabric>(std::move(inner), hooks);
-                                      });
+    world = runtime::make_local_world(
+        shape, DeviceKind::kCpu, options,
+        [&](std::unique_ptr<Fabric> inner, const WindowRegistry&, int rank) -> std::unique_ptr<Fabric> {
+          if (rank != broken) return inner;
+          return std::make_unique<TamperedFabric>(std::move(inner), hooks);
+        });
     enqueue(*world, launch);
   }
 

@@ -14,9 +14,10 @@ namespace mk::test {
 
 inline std::unique_ptr<runtime::WorldState> chaotic_world(const WorldShape& shape, uint64_t seed,
                                                           const ChaosOptions& chaos, const Options& options = {}) {
-  return runtime::make_local_world(shape, DeviceKind::kCpu, options, [=](std::unique_ptr<Fabric> inner, int rank) {
-    return std::make_unique<ChaosFabric>(std::move(inner), seed_of(seed, rank), chaos);
-  });
+  return runtime::make_local_world(shape, DeviceKind::kCpu, options,
+                                   [=](std::unique_ptr<Fabric> inner, const WindowRegistry&, int rank) {
+                                     return std::make_unique<ChaosFabric>(std::move(inner), seed_of(seed, rank), chaos);
+                                   });
 }
 
 struct Weather {

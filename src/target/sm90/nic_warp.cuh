@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/nic_warp.cuh — a warp that plays the NIC of its rank, for benchmarks.
+//
+// A put leaves when those before it have, takes the time its bytes take on the link, and is delivered a
+// latency later: its signal is paid and it is counted as completed.  Lane i holds the put whose number is
+// i modulo 32.
+//
+//   step      which put                     what it costs
+//   take      all that are posted           a read over PCIe, so only when none is left to copy
+//   copy      the oldest not yet copied     a slice, so that no delivery waits for a long put
+//   deliver   all that are copied and due   the copies in flight
+//
+// What makes the bytes visible where the signal is seen: the worker's release to the ring, the proxy's
+// acquire of it and release of `posted`, acquired here; the fence between that and the copy engine's reads;
+// the end of its writes, which the leader waits for; and the release on the signal.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cuda/atomic>
+
+#include "base/math.h"
+#include "base/nic_queue.h"
+#include "base/pace.h"
+#include "target/sm90/bulk_copier.cuh"
+#include "target/sm90/ptx.cuh"
+
+namespace mk::sm90 {
+
+class NicWarp {
+ public:
+  // All lanes call everything.  The pieces are prepared and nobody else's.
+  __device__ NicWarp(const NicQueue& nic, BulkPieces& pieces)
+      : nic_(nic),
+        copier_(&pieces),
+        lane_(threadIdx.x % kLanes),
+        taken_(nic.words->served),
+        copied_(taken_),
+        done_(taken_),
+        free_at_(nic.words->free_at) {}
+
+  // Until `left` has reached that and nothing that was taken is undone.  Who leaves has settled its puts, or
+  // given up; and all leave, because each of their waits is bounded.
+  __device__ void serve(uint64_t until_left) {
+    for (;;) {
+      if (copied_ == taken_) take();
+      if (done_ != taken_) {
+        if (copied_ != taken_) copy_slice();
+        deliver();
+      } else if (from_leader(left()) >= until_left) {
+        break;
+      } else {
+        __nanosleep(kNapNs);
+      }
+    }
+    if (is_leader()) {
+      nic_.words->served = done_;  // for the next launch, which begins after this one
+      nic_.words->free_at = free_at_;
+    }
+  }
+
+ private:
+  static constexpr unsigned kAllLanes = 0xffffffffu;
+  static constexpr int kLanes = 32;
+  static constexpr uint64_t kSliceBytes = 32 << 10;  // a few microseconds
+  static constexpr unsigned kNapNs = 500;            // between looks over PCIe when idle
+
+  __device__ bool is_leader() const { return lane_ == 0; }
+  __device__ static uint64_t from_lane(uint64_t value, int lane) { return __shfl_sync(kAllLanes, value, lane); }
+  __device__ static uint64_t from_leader(uint64_t value) { return from_lane(value, 0); }
+
+  // This lane's number among those from `first` on.
+  __device__ uint64_t number_from(uint64_t first) const {
+    return first + ((static_cast<uint64_t>(lane_) - first) & (kLanes - 1));
+  }
+
+  __device__ uint64_t left() const {
+    const cuda::atomic_ref<uint64_t, cuda::thread_scope_device> word(nic_.words->left);
+    return word.load(cuda::memory_order_acquire);
+  }
+
+  __device__ void take() {
+    const uint64_t room = done_ + kLanes - taken_;
+    if (room == 0) return;
+    uint64_t seen = 0;
+    if (is_leader()) seen = SystemAtomics::load_acquire(nic_.posted);  // pairs with the host's post
+    __syncwarp();                                                      // what the leader has acquired, the others have
+    const uint64_t posted = from_leader(seen);
+    const uint64_t end = min_of<uint64_t>(posted, taken_ + room);
+    if (end == taken_) return;
+    const uint64_t mine = number_from(taken_);
+    if (mine < end) put_ = *nic_.place(mine);
+    rows_before_async_reads();
+    const uint64_t now = from_leader(clock_ns());
+    for (; taken_ < end; ++taken_) {
+      const int holder = static_cast<int>(taken_ % kLanes);
+      free_at_ = reserve(now, free_at_, from_lane(put_.bytes, holder), nic_.ns_per_byte).end;
+      if (lane_ == holder) due_ = free_at_ + nic_.latency_ns;
+    }
+  }
+
+  __device__ void copy_slice() {
+    const int holder = static_cast<int>(copied_ % kLanes);
+    const uint64_t bytes = from_lane(put_.bytes, holder);
+    const auto* from = reinterpret_cast<const std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.from), holder));
+    auto* to = reinterpret_cast<std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.to), holder));
+    const uint64_t slice = min_of<uint64_t>(bytes - slices_end_, kSliceBytes);
+    if (is_leader()) copier_.copy(to + slices_end_, from + slices_end_, slice);
+    __syncwarp();
+    slices_end_ += slice;
+    if (slices_end_ < bytes) return;
+    slices_end_ = 0;
+    ++copied_;
+  }
+
+  // Those that are due come first: the link's time only grows.
+  __device__ void deliver() {
+    const uint64_t now = from_leader(clock_ns());
+    const bool is_ripe = number_from(done_) < copied_ && due_ <= now;
+    const int num_ripe = __popc(__ballot_sync(kAllLanes, is_ripe));
+    if (num_ripe == 0) return;
+    if (is_leader()) copier_.finish();
+    __syncwarp();
+    if (is_ripe) SystemAtomics::add_release(put_.signal, put_.amount);  // pairs with the peer's wait
+    __syncwarp();
+    done_ += num_ripe;
+    if (is_leader()) SystemAtomics::store_release(nic_.completed, done_);  // pairs with the host's poll
+  }
+
+  const NicQueue& nic_;
+  BulkCopier copier_;  // the leader's
+  const int lane_;
+  NicPut put_;  // this lane's
+  uint64_t due_ = 0;
+  uint64_t taken_;  // numbers, the same in all lanes: those below are taken, …
+  uint64_t copied_;
+  uint64_t done_;
+  uint64_t slices_end_ = 0;  // of the put that is being copied
+  uint64_t free_at_;
+};
+
+}  // namespace mk::sm90
