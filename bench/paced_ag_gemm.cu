@@ -3,8 +3,14 @@
 #include "bench/paced_kernels.h"
 #include "ops/ag_gemm/ag_gemm_kernel.cuh"
 #include "ops/dense/sm90_launch.h"
+#include "runtime/kernel_registry.h"
 
 namespace mk::bench {
+namespace {
+
+const runtime::KernelLoader loader(ag_gemm_op::load_ag_gemm<__nv_bfloat16, BOrder::kKN, sm90::PacedLink>);
+
+}  // namespace
 
 void launch_paced_ag_gemm(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args,
                           const RankPace& pace) {

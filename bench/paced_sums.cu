@@ -4,11 +4,18 @@
 #include "ops/dense/sum_kernel.cuh"
 #include "ops/gemm_ar/gemm_ar_kernel.cuh"
 #include "ops/gemm_rs/gemm_rs_kernel.cuh"
+#include "runtime/kernel_registry.h"
 
 namespace mk::bench {
 namespace {
 
 using Element = __nv_bfloat16;
+
+template <class... Ops>
+void load() {
+  (dense::load_sum<Element, BOrder::kKN, Ops, sm90::PacedLink>(), ...);
+}
+const runtime::KernelLoader loader(load<gemm_rs_op::GemmRsOp, gemm_ar_op::OneShotOp, gemm_ar_op::TwoShotOp>);
 
 template <class Op>
 void launch_sum(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,

@@ -6,8 +6,9 @@
 
 namespace mk {
 
-// How many workers of a rank play each role.  A worker is a thread on a CPU and a block on a GPU.
-// All zero means: the operator chooses for the shape.
+// How many workers of a rank play each role.  A worker is a thread on a CPU.  On a GPU one that computes is a
+// block with an SM of its own, and the others are warps, eight to an SM.  All zero means: the operator
+// chooses for the shape.
 struct Split {
   int compute = 0;  // tile maths
   int intra = 0;    // moves data between the ranks of the node

@@ -35,6 +35,7 @@ CudaDriver load() {
   look_up("cuStreamWriteValue64", 12000, driver.write_value);
   look_up("cuStreamWaitValue64", 12000, driver.wait_value);
   look_up("cuStreamBatchMemOp", 12000, driver.memory_ops);
+  look_up_newer("cuFuncLoad", 12040, driver.load_function);
   look_up_newer("cuMemcpyBatchAsync", 12080, driver.copy_batch);
   return driver;
 }
@@ -51,6 +52,15 @@ void check_cuda(CUresult result, const char* attempted) {
   if (result == CUDA_SUCCESS) return;
   throw Error(ErrorCode::kDevice,
               fmt::format("CUDA could not {}: driver error {}", attempted, static_cast<int>(result)));
+}
+
+void load_kernel(const void* kernel, size_t shared_bytes) {
+  check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
+             "reserve a kernel's shared memory");
+  cudaFunction_t function = nullptr;
+  check_cuda(cudaGetFuncBySymbol(&function, kernel), "find a kernel");
+  // A driver that cannot be asked to load a function has done so when it hands it out.
+  if (cuda_driver().load_function != nullptr) check_cuda(cuda_driver().load_function(function), "load a kernel");
 }
 
 const CudaDriver& cuda_driver() {

@@ -8,17 +8,24 @@
 #include <cudaTypedefs.h>
 #include <cuda_runtime.h>
 
+#include <cstddef>
+
 namespace mk {
 
 // Throws Error(kDevice) with what was attempted and what CUDA said.
 void check_cuda(cudaError_t result, const char* attempted);
 void check_cuda(CUresult result, const char* attempted);
 
+// Loads a kernel on the current device, with room for so much dynamic shared memory.  Once it is loaded, another call
+// changes nothing.
+void load_kernel(const void* kernel, size_t shared_bytes);
+
 struct CudaDriver {
   PFN_cuTensorMapEncodeTiled_v12000 encode_tiled = nullptr;
   PFN_cuStreamWriteValue64_v11070 write_value = nullptr;
   PFN_cuStreamWaitValue64_v11070 wait_value = nullptr;
   PFN_cuStreamBatchMemOp_v11070 memory_ops = nullptr;
+  PFN_cuFuncLoad_v12040 load_function = nullptr;       // null with a driver older than 12.4
   PFN_cuMemcpyBatchAsync_v12080 copy_batch = nullptr;  // null with a driver older than 12.8
 };
 

@@ -44,17 +44,36 @@ struct RoleCounts {
   int reduce = 0;
 
   MK_HD constexpr int total() const { return intra + send + forward + reduce + compute; }
+  MK_HD constexpr int communicating() const { return total() - compute; }
 
+  // Compute is looked at first: most workers are that, and a launch waits for their first copy.
   MK_HD constexpr Post post_of(int worker) const {
+    const int others = total() - compute;
+    if (worker >= others) return {Role::kCompute, worker - others, compute};
     if (worker < intra) return {Role::kIntra, worker, intra};
     worker -= intra;
     if (worker < send) return {Role::kSend, worker, send};
     worker -= send;
     if (worker < forward) return {Role::kForward, worker, forward};
-    worker -= forward;
-    if (worker < reduce) return {Role::kReduce, worker, reduce};
-    return {Role::kCompute, worker - reduce, compute};
+    return {Role::kReduce, worker - forward, reduce};
   }
+};
+
+// Communication workers on an SM: a warp each; its shared memory has room for what so many have in flight.
+constexpr int kCommunicationWorkersPerSm = 8;
+
+// Where the workers of a rank are: a thread each on a CPU; on a GPU an SM for each compute worker, while
+// communication workers, which mostly wait, share one.
+struct Places {
+  int count = 1;
+  int sharing = 1;  // communication workers of one place
+
+  MK_HD constexpr Places(int number, int communication_workers = 1) : count(number), sharing(communication_workers) {}
+
+  MK_HD constexpr int of_communication(const RoleCounts& roles) const {
+    return (roles.communicating() + sharing - 1) / sharing;
+  }
+  MK_HD constexpr int needed_by(const RoleCounts& roles) const { return of_communication(roles) + roles.compute; }
 };
 
 }  // namespace mk

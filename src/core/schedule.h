@@ -48,15 +48,18 @@ struct GroupPos {
 
 // Walks `groups` grids of rows × cols in bands of `band` rows: the first band of every grid, then the
 // second of every grid, …; column after column inside a band.  Neighbours in the walk share operands, so
-// what one loads the next finds in the cache.  32 bits: a GPU divides 64 in software.
+// what one loads the next finds in the cache.  32 bits and few divisions: the first copy of a launch waits for this.
 MK_HD constexpr GroupPos banded_groups(int step, int groups, int rows, int cols, int band) {
   const int per_band = band * cols * groups;
-  const int first = step / per_band * band;
+  const int bands_before = quotient(step, per_band);
+  const int first = bands_before * band;
   const int height = min_of(band, rows - first);
   const int per_group = height * cols;
-  const int rest = step % per_band;
-  const int inside = rest % per_group;
-  return {rest / per_group, {first + inside % height, inside / height}};
+  const int rest = step - bands_before * per_band;
+  const int group = quotient(rest, per_group);
+  const int inside = rest - group * per_group;
+  const int col = quotient(inside, height);
+  return {group, {first + inside - col * height, col}};
 }
 
 // The same for one grid.

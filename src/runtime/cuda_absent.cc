@@ -15,7 +15,7 @@ std::string why_no_cuda() {
   return "built without CUDA";
 }
 
-std::unique_ptr<Device> make_cuda_device(int, int) { throw Error(ErrorCode::kUnavailable, why_no_cuda()); }
+std::unique_ptr<Device> make_cuda_device(int) { throw Error(ErrorCode::kUnavailable, why_no_cuda()); }
 
 std::string describe_cuda() { return {}; }
 

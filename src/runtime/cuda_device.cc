@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/cuda_api.h"
+#include "runtime/kernel_registry.h"
 #include "transport/loopback_cuda.h"
 
 namespace mk::runtime {
@@ -24,13 +25,8 @@ constexpr int kMostQueues = 32;  // the most CUDA_DEVICE_MAX_CONNECTIONS takes
 constexpr int kSpareQueues = 8;  // for the fabrics' lanes, the default stream and the caller's own
 constexpr const char* kQueuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 
-// CUDA reads these when it makes its context, so this comes before the first call that may.  Kernels are loaded
-// at once: to load one later CUDA may wait until the GPU is idle, which it never is while kernels wait for puts
-// whose proxies wait for CUDA.
-void prepare_environment() {
-  setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
-}
+// CUDA reads it when it makes its context, so this comes before the first call that may.
+void prepare_environment() { setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0); }
 
 bool find_gpu(cudaDeviceProp& properties) {
   prepare_environment();
@@ -43,6 +39,12 @@ bool find_gpu(cudaDeviceProp& properties) {
   check_cuda(cudaGetDevice(&device), "name the current device");
   check_cuda(cudaGetDeviceProperties(&properties, device), "read the device's properties");
   return true;
+}
+
+void load_kernels() {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "name the current device");
+  KernelRegistry::of_process().load_all(device);
 }
 
 cudaStream_t as_stream(Stream stream) { return static_cast<cudaStream_t>(stream); }
@@ -67,23 +69,23 @@ std::string describe_cuda_build() {
   return fmt::format("CUDA {}.{} for sm_90a", CUDART_VERSION / 1000, CUDART_VERSION % 1000 / 10);
 }
 
-std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes) {
+std::unique_ptr<Device> make_cuda_device(int num_ranks) {
   const std::string missing = why_no_cuda();
   if (!missing.empty()) throw Error(ErrorCode::kUnavailable, missing);
   cudaDeviceProp properties{};
   find_gpu(properties);
-  // A rank's roles need a block each: compute, intra, and with a network send and forward.
-  const int blocks = num_nodes > 1 ? 4 : 2;
-  const int most = std::min(kMostQueues - kSpareQueues, properties.multiProcessorCount / blocks);
+  constexpr int kFewestSms = 2;  // of a rank: one computes, one communicates
+  const int most = std::min(kMostQueues - kSpareQueues, properties.multiProcessorCount / kFewestSms);
   check_arg(num_ranks <= most, "nodes x ranks is {}; one {} holds at most {} ranks", num_ranks, properties.name, most);
   const char* set = std::getenv(kQueuesVariable);
   const int allowed = set != nullptr ? std::atoi(set) : 0;
   check_arg(allowed >= num_ranks + kSpareQueues, "{} is {}; {} ranks need at least {}", kQueuesVariable, allowed,
             num_ranks, num_ranks + kSpareQueues);
+  load_kernels();
   return std::make_unique<CudaDevice>(num_ranks, properties.multiProcessorCount / num_ranks);
 }
 
-CudaDevice::CudaDevice(int num_ranks, int workers_per_rank) : workers_(workers_per_rank), ranks_(num_ranks) {
+CudaDevice::CudaDevice(int num_ranks, int sms_per_rank) : sms_(sms_per_rank), ranks_(num_ranks) {
   try {
     check_cuda(cudaEventCreateWithFlags(&forked_, cudaEventDisableTiming), "create an event");
     for (Rank& rank : ranks_) {

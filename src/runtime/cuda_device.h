@@ -4,6 +4,7 @@
 
 #include <cuda_runtime.h>
 
+#include <chrono>
 #include <vector>
 
 #include "runtime/device.h"
@@ -12,18 +13,19 @@ namespace mk::runtime {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int num_ranks, int workers_per_rank);
+  CudaDevice(int num_ranks, int sms_per_rank);
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return describe_cuda(); }
-  int workers_per_rank() const override { return workers_; }
+  Places places_per_rank() const override { return {sms_, kCommunicationWorkersPerSm}; }
   void* allocate(size_t bytes) override;
   void free(void* memory) noexcept override;
   void* allocate_shared(size_t bytes) override;
   void free_shared(void* memory) noexcept override;
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override;
+  std::chrono::microseconds proxy_patience() const override { return kLaunchGap; }
   std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
   Stream stream(int rank) override { return ranks_[rank].stream; }
   void fork(Stream stream) override;
@@ -40,12 +42,15 @@ class CudaDevice : public Device {
     std::vector<cudaEvent_t> marks;
   };
 
+  // Launches of one program follow each other within this.  A launch that finds a proxy asleep pays for a whole nap,
+  // as much as a small launch takes; a proxy that nobody needs any more costs a core no longer than this.
+  static constexpr std::chrono::milliseconds kLaunchGap{2};
   static constexpr int kLanes = 2;  // of two streams each, out and in; the ranks' fabrics share them
 
   void mark(int rank);
   void release() noexcept;
 
-  int workers_;
+  int sms_;  // of a rank
   cudaEvent_t forked_ = nullptr;
   std::vector<Rank> ranks_;
   cudaStream_t lanes_[kLanes][2] = {};

@@ -2,11 +2,13 @@
 // runtime/device.h — what a World needs of the machine its ranks run on: memory, queues, a loopback.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "core/roles.h"
 #include "mkernel/types.h"
 #include "transport/fabric.h"
 #include "transport/window_registry.h"
@@ -19,7 +21,7 @@ class Device {
 
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;
-  virtual int workers_per_rank() const = 0;
+  virtual Places places_per_rank() const = 0;
 
   // Zeroed.  `allocate` is for workers; `allocate_shared` is seen by workers and host alike.
   virtual void* allocate(size_t bytes) = 0;
@@ -29,6 +31,8 @@ class Device {
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const void* from, size_t bytes) = 0;
 
+  // How long a proxy should stay awake since something moved, if there are cores for it.
+  virtual std::chrono::microseconds proxy_patience() const = 0;
   virtual std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) = 0;
 
   // Launches of a rank run in the order they were queued; synchronize waits for those of all ranks.
@@ -88,7 +92,7 @@ class Buffer {
 };
 
 // Throws Error(kUnavailable) with the reason and the remedy if there is none.
-std::unique_ptr<Device> make_cuda_device(int num_ranks, int num_nodes);
+std::unique_ptr<Device> make_cuda_device(int num_ranks);
 
 // Empty if a World can run on a GPU here, else why not.
 std::string why_no_cuda();

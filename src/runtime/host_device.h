@@ -19,13 +19,14 @@ class HostDevice : public Device {
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   std::string name() const override;
-  int workers_per_rank() const override { return workers_; }
+  Places places_per_rank() const override { return workers_; }
   void* allocate(size_t bytes) override;
   void free(void* memory) noexcept override;
   void* allocate_shared(size_t bytes) override { return allocate(bytes); }
   void free_shared(void* memory) noexcept override { free(memory); }
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override { upload(to, from, bytes); }
+  std::chrono::microseconds proxy_patience() const override { return {}; }  // the workers need the cores
   std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
   Stream stream(int) override { return nullptr; }
   void fork(Stream) override {}

@@ -2,7 +2,6 @@
 // runtime/proxy.cc — see proxy.h.
 #include "runtime/proxy.h"
 
-#include <chrono>
 #include <utility>
 
 #include "runtime/start_thread.h"
@@ -11,14 +10,20 @@ namespace mk::runtime {
 namespace {
 
 // Idle rounds before the proxy yields its core, and before it sleeps between looks.
-constexpr int kSpins = 2000;
-constexpr int kYields = 4000;
+constexpr uint64_t kSpins = 2000;
+constexpr uint64_t kYields = 4000;
 constexpr std::chrono::microseconds kNap{50};
+
+constexpr int kMostPuts = 32;  // between two polls: completions must not wait for a ring that never empties
 
 }  // namespace
 
-Proxy::Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop)
-    : ring_(ring), fabric_(std::move(fabric)), stop_(stop), thread_(start_thread([this] { run(); })) {}
+Proxy::Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, std::chrono::microseconds patience)
+    : ring_(ring),
+      fabric_(std::move(fabric)),
+      stop_(stop),
+      patience_(patience),
+      thread_(start_thread([this] { run(); })) {}
 
 Proxy::~Proxy() {
   quit_.store(true, std::memory_order_relaxed);
@@ -31,11 +36,15 @@ std::string Proxy::failure() const {
 }
 
 void Proxy::run() {
-  int idle = 0;
+  using Clock = std::chrono::steady_clock;
+  uint64_t idle = 0;
+  Clock::time_point awake_until;
   while (!quit_.load(std::memory_order_relaxed)) {
     if (step()) {
       idle = 0;
-    } else if (++idle > kYields) {
+    } else if (++idle == kSpins) {  // the clock is not read while commands come
+      awake_until = Clock::now() + patience_;
+    } else if (idle > kYields && Clock::now() >= awake_until) {
       std::this_thread::sleep_for(kNap);
     } else if (idle > kSpins) {
       std::this_thread::yield();
@@ -43,20 +52,22 @@ void Proxy::run() {
   }
 }
 
-// One look at the ring and one at the fabric.  True if something moved.
+// Takes what is in the ring, then looks at the fabric.  True if something moved.
 bool Proxy::step() {
   if (failed_) return false;
   bool moved = false;
-  if (const Command* command = ring_.peek()) {
-    switch (fabric_->put(*command, ring_.position())) {
-      case PutResult::kSent:
-        bytes_put_.fetch_add(command->bytes, std::memory_order_relaxed);
-        ring_.pop();
-        moved = true;
-        break;
-      case PutResult::kFull: break;
-      case PutResult::kFailed: fail(); return false;
+  for (int puts = 0; puts < kMostPuts; ++puts) {
+    const Command* command = ring_.peek();
+    if (command == nullptr) break;
+    const PutResult result = fabric_->put(*command, ring_.position());
+    if (result == PutResult::kFull) break;
+    if (result == PutResult::kFailed) {
+      fail();
+      return false;
     }
+    bytes_put_.fetch_add(command->bytes, std::memory_order_relaxed);
+    ring_.pop();
+    moved = true;
   }
   tickets_.clear();
   if (fabric_->poll(tickets_) == PutResult::kFailed) {

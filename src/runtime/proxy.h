@@ -3,9 +3,13 @@
 //
 // The workers decide what moves and when; the proxy only posts it and reports completion.  A fabric
 // that fails raises the stop word, which every wait of every worker watches.
+//
+// A proxy with nothing to do spins, then yields its core, then naps between looks.  `patience` is how long it stays
+// awake at least since something moved.
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -20,9 +24,16 @@
 
 namespace mk::runtime {
 
+// What is asked for if the machine has two cores for each proxy, else none: proxies must not take the cores of the
+// threads that launch.
+constexpr std::chrono::microseconds affordable_patience(std::chrono::microseconds asked, unsigned num_proxies,
+                                                        unsigned num_cores) {
+  return num_proxies <= num_cores / 2 ? asked : std::chrono::microseconds{0};
+}
+
 class Proxy {
  public:
-  Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop);
+  Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, std::chrono::microseconds patience);
   Proxy(const Proxy&) = delete;
   ~Proxy();
 
@@ -40,6 +51,7 @@ class Proxy {
   RingConsumer<HostAtomics> ring_;
   std::unique_ptr<Fabric> fabric_;
   uint64_t* stop_;
+  std::chrono::microseconds patience_;
 
   uint64_t completed_ = 0;         // all tickets below are complete
   std::set<uint64_t> ahead_;       // complete, but an earlier one is not

@@ -3,6 +3,7 @@
 #include "runtime/world_state.h"
 
 #include <bit>
+#include <thread>
 #include <utility>
 
 #include "base/atomics.h"
@@ -18,11 +19,13 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Device> device, 
   stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
   rings_.resize(shape.size());
   if (shape.nodes == 1) return;
+  const auto patience =
+      affordable_patience(device_->proxy_patience(), shape.size(), std::thread::hardware_concurrency());
   for (int rank = 0; rank < shape.size(); ++rank) {
     rings_[rank] = make_ring();
     std::unique_ptr<Fabric> fabric = device_->make_loopback(windows_, rank);
     if (hook) fabric = hook(std::move(fabric), windows_, rank);
-    proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_));
+    proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, patience));
   }
 }
 
@@ -109,7 +112,7 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
   const bool use_cuda = kind == DeviceKind::kCuda || (kind == DeviceKind::kAuto && why_no_cuda().empty());
   std::unique_ptr<Device> device;
   if (use_cuda) {
-    device = make_cuda_device(shape.size(), shape.nodes);
+    device = make_cuda_device(shape.size());
   } else {
     device = std::make_unique<HostDevice>(shape.size());
   }

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 
@@ -44,6 +45,17 @@ TEST(Roles, CommunicationHasTheLowestNumbers) {
     for (int worker = 0; worker < counts.total(); ++worker) {
       EXPECT_EQ(counts.post_of(worker).role == Role::kCompute, worker >= counts.total() - counts.compute);
     }
+  }
+}
+
+TEST(Places, ComputeWorkersHaveTheirOwnAndTheOthersShare) {
+  for (const RoleCounts& counts : kCounts) {
+    EXPECT_EQ(Places(100).needed_by(counts), counts.total());
+    const Places shared(100, 4);
+    const int communication = shared.of_communication(counts);
+    EXPECT_GE(4 * communication, counts.communicating());
+    EXPECT_LT(4 * (communication - 1), std::max(1, counts.communicating()));
+    EXPECT_EQ(shared.needed_by(counts), communication + counts.compute);
   }
 }
 

@@ -18,9 +18,9 @@ inline std::string name_of(const GemmTile& tile) {
 namespace mk::test {
 namespace {
 
-// Tails in m and n of every tile; k of one block and less, of fewer blocks than a part has boxes, and of more than
-// any pipeline has stages.
-constexpr Shape kEngineShapes[] = {{300, 520, 8}, {129, 264, 136}, {65, 136, 712}, {1, 8, 64}};
+// Tails in m and n of every tile, inside a narrow box too; k of one block and less, of fewer blocks than a part has
+// boxes, and of more than any pipeline has stages.
+constexpr Shape kEngineShapes[] = {{300, 520, 8}, {129, 264, 136}, {65, 136, 712}, {64, 440, 328}, {1, 8, 64}};
 
 class GpuEngine : public testing::TestWithParam<std::tuple<sm90::GemmTile, DType>> {
  protected:
@@ -54,7 +54,7 @@ TEST_P(GpuEngine, EveryTileIsExactInAWorldOfSeveralNodes) {
   World world = gpu_world({2, 2});
   for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}}) {
     const RunOptions options{
-        .dtype = dtype, .launches = 3, .split = {.compute = 4, .intra = 2, .send = 2, .forward = 2}};
+        .dtype = dtype, .launches = 3, .split = {.compute = 4, .intra = 4, .send = 2, .forward = 4}};
     EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
   }
 }

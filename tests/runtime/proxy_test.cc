@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "tests/support/eventually.h"
 #include "tests/support/recording_fabric.h"
@@ -16,6 +17,8 @@ namespace {
 
 class Proxy : public testing::Test {
  protected:
+  static constexpr std::chrono::microseconds kPatience{0};
+
   // Waits for room like a worker does.
   void push(uint64_t number) {
     const uint64_t position = producer.claim();
@@ -25,7 +28,7 @@ class Proxy : public testing::Test {
   std::unique_ptr<runtime::Proxy> proxy_over(TamperedFabric::Hooks hooks) {
     auto recording = std::make_unique<RecordingFabric>(log);
     return std::make_unique<runtime::Proxy>(
-        memory.view(), std::make_unique<TamperedFabric>(std::move(recording), std::move(hooks)), &stop);
+        memory.view(), std::make_unique<TamperedFabric>(std::move(recording), std::move(hooks)), &stop, kPatience);
   }
   bool stopped() const { return HostAtomics::load_acquire(&stop) != 0; }
   bool completes(uint64_t count) const {
@@ -72,6 +75,35 @@ TEST_F(Proxy, TriesAgainWhenTheFabricIsFull) {
   EXPECT_TRUE(completes(20));
   proxy.reset();
   EXPECT_EQ(log.size(), 20u) << "a command was lost or put twice";
+}
+
+TEST_F(Proxy, TakesAllThatIsThereBeforeItLooksAtTheFabric) {
+  std::atomic<size_t> puts_at_first_poll = 0;
+  for (uint64_t i = 0; i < 4; ++i) push(i);
+  auto proxy = proxy_over({.poll = [&](Fabric& inner, std::vector<uint64_t>& completed) {
+    if (puts_at_first_poll == 0) puts_at_first_poll = log.size();
+    return inner.poll(completed);
+  }});
+  EXPECT_TRUE(completes(4));
+  EXPECT_EQ(puts_at_first_poll, 4u);
+}
+
+// Every put brings another command, until one of them has completed.
+TEST_F(Proxy, LooksAtTheFabricThoughTheRingNeverEmpties) {
+  push(0);
+  auto proxy = proxy_over({.put = [&](Fabric& inner, const Command& command, uint64_t ticket) {
+    if (memory.completed() == 0) producer.publish(producer.claim(), numbered_command(ticket + 1));
+    return inner.put(command, ticket);
+  }});
+  EXPECT_TRUE(completes(1));
+}
+
+TEST(ProxyPatience, IsOnlyForMachinesWithTwoCoresForEachProxy) {
+  using std::chrono::microseconds;
+  constexpr microseconds kAsked{2000};
+  EXPECT_EQ(runtime::affordable_patience(kAsked, 4, 8), kAsked);
+  EXPECT_EQ(runtime::affordable_patience(kAsked, 5, 8), microseconds{0});
+  EXPECT_EQ(runtime::affordable_patience(kAsked, 1, 0), microseconds{0}) << "a machine that does not say";
 }
 
 // The fabric tells of tickets 1, 2, 3 first and of 0 when it is let.

@@ -61,22 +61,40 @@ TEST(BoxImage, ABoxBeyondTheEdgesIsEmpty) {
 
 TEST(BoxImage, EveryChunkHoldsEightElementsOfItsOwn) {
   for_each_image([](const BoxImage& image) {
-    std::vector<int> seen(image.chunks());
-    for (int index = 0; index < image.chunks(); ++index) {
+    const int chunks = image.rows * image.cols / 8;
+    std::vector<int> seen(chunks);
+    for (int index = 0; index < chunks; ++index) {
       const BoxImage::Element first = image.element_of(index);
       ASSERT_TRUE(first.row >= 0 && first.row < image.rows && first.col >= 0 && first.col + 8 <= image.cols);
       ASSERT_EQ(first.col % 8, 0);
       ASSERT_EQ(seen[(first.row * image.cols + first.col) / 8]++, 0);
     }
-    ASSERT_EQ(image.chunks() * BoxImage::kChunkBytes, bytes_of(image));
+    ASSERT_EQ(chunks * BoxImage::kChunkBytes, bytes_of(image));
   });
 }
 
 TEST(BoxImage, WhoSumsFindsAnElementWhereTheMathsJobPutIt) {
   for_each_image([](const BoxImage& image) {
-    for (int index = 0; index < image.chunks(); ++index) {
+    for (int index = 0; index < image.rows * image.cols / 8; ++index) {
       const BoxImage::Element first = image.element_of(index);
       ASSERT_EQ(staged_at(image, first.row, first.col), index * BoxImage::kChunkBytes);
+    }
+  });
+}
+
+// What makes a piece of an image something that TMA can store: it is half a box, in order.
+TEST(BoxImage, APieceOfAWholeImageIsHalfABox) {
+  for_each_image([](const BoxImage& image) {
+    if (!image.is_whole()) return;
+    constexpr int kHalf = kSide / 2 * kSide * BoxImage::kElementBytes;
+    for (int first = 0; first < bytes_of(image); first += kHalf) {
+      const BoxImage::Element at = image.piece_at(first);
+      for (int byte = 0; byte < kHalf; byte += BoxImage::kChunkBytes) {
+        const BoxImage::Element element = image.element_of((first + byte) / BoxImage::kChunkBytes);
+        ASSERT_TRUE(element.row >= at.row && element.row < at.row + kSide / 2);
+        ASSERT_TRUE(element.col >= at.col && element.col < at.col + kSide);
+        ASSERT_EQ(BoxImage::in_full_box(element.row - at.row, (element.col - at.col) / 8), byte);
+      }
     }
   });
 }

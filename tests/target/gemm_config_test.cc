@@ -58,7 +58,7 @@ TEST(GemmTiles, AClusterNeverStraddlesTwoRoles) {
 }
 
 TEST(GemmTiles, ALargeProductIsMadeOfTheFastestTile) {
-  EXPECT_EQ(choose({8192, 1, 8192, 8192}), (GemmTile{128, 256, 2}));
+  EXPECT_EQ(choose({16384, 1, 16384, 16384}), (GemmTile{128, 256, 2}));
   EXPECT_EQ(choose({8192, 1, 8192, 8192}, {.compute = 131, .others = 1}), (GemmTile{128, 256, 1}));
   EXPECT_EQ(choose_tile(kSoloTiles, {8192, 1, 8192, 8192}, kWholeGpu), (GemmTile{128, 256, 1}));
 }
@@ -76,6 +76,29 @@ TEST(GemmTiles, OneFullWaveIsTaken) {
 // 2 × 67 tiles of 128 × 256 on 132 blocks: two more than a wave, so smaller ones are sooner done.
 TEST(GemmTiles, ASecondWaveForTwoTilesIsAvoided) {
   EXPECT_EQ(choose({2 * 128, 1, 67 * 256, 8192}), (GemmTile{128, 192, 1}));
+}
+
+// As many waves of narrower tiles: 3.4 and 3.9 are both four.
+TEST(GemmTiles, WavesAreFilledWithTheNarrowestTileThatNeedsNoMore) {
+  EXPECT_EQ(choose({4096, 1, 3584, 8192}), (GemmTile{128, 224, 1}));
+  EXPECT_EQ(choose({8192, 1, 8192, 8192}), (GemmTile{128, 224, 1}));  // 18 of 7/8 beside 16
+}
+
+// A box that is too wide would write into the next tile, one that is too narrow would leave a gap.
+template <class Config>
+void expect_boxes_to_cover_a_part() {
+  int cols = 0;
+  for (int box = 0; box < Config::kBoxesAcross; ++box) {
+    EXPECT_EQ(cols, box * Config::kBox) << Config::kTileN;
+    cols += Config::is_narrow(cols) ? Config::kNarrowBox : Config::kBox;
+  }
+  EXPECT_EQ(cols, Config::kPartN) << Config::kTileN;
+}
+
+TEST(GemmTiles, BoxesCoverTheColumnsOfAPartOnce) {
+  [&]<class... Config>(std::tuple<Config...>*) {
+    (expect_boxes_to_cover_a_part<Config>(), ...);
+  }(static_cast<GemmConfigs*>(nullptr));
 }
 
 TEST(GemmTiles, HaveNamesOfTheirOwn) {

@@ -15,7 +15,7 @@ namespace {
 
 Layout layout_for(const runtime::WorldState& world, const Problem& problem, const AgGemmOptions& options) {
   const runtime::Device& device = world.device();
-  const RoleCounts roles = choose_roles(problem, options.split, device.workers_per_rank());
+  const RoleCounts roles = choose_roles(problem, options.split, device.places_per_rank());
   return make_layout(problem, choose_tile(problem, options.tile, device.kind(), roles), roles);
 }
 

@@ -2,20 +2,16 @@
 // ops/ag_gemm/ag_gemm_kernel.cuh — AllGather+GEMM as one persistent kernel.
 #pragma once
 
-#include <algorithm>
-#include <mutex>
-
 #include "base/cuda_api.h"
 #include "ops/ag_gemm/ag_gemm_configs.h"
 #include "ops/ag_gemm/ag_gemm_protocol.h"
 #include "ops/ag_gemm/ag_gemm_sm90.h"
 #include "target/sm90/bulk_copier.cuh"
+#include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
-#include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
-#include "target/sm90/warp_crew.cuh"
 #include "target/sm90/with_config.cuh"
 
 namespace mk::ag_gemm_op {
@@ -28,7 +24,8 @@ struct Params {
   CUtensorMap gathered;  // everybody else's, in the window
   CUtensorMap b;
   CUtensorMap c;
-  const void* bias;  // [n] or null
+  CUtensorMap c_narrow;  // the same in narrow boxes, for a configuration that has them
+  const void* bias;      // [n] or null
   Activation activation;
   [[no_unique_address]] typename Pace::Setting pace;
 };
@@ -41,8 +38,12 @@ __device__ sm90::TileCoords coords(const Layout& layout, const Tile& tile, int r
 }
 
 template <class Config, class Element, BOrder kOrder, class Pace>
-__device__ void load_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, nullptr);
+__device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
+                           sm90::GemmShared<Config, Element>& shared) {
+  if (sm90::is_one_lane()) {
+    for (const CUtensorMap* map : {&p.own, &p.b}) sm90::prefetch_tensor_map(map);
+  }
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, nullptr, sm90::NoPace());
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
@@ -58,12 +59,14 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, sm90::GemmSh
 
 template <class Config, class Element, class Pace>
 __device__ void store_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  sm90::prefetch_tensor_map(&p.c);
   sm90::StoreJob<Config, Element> job(shared);
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
     const auto send_box = [&](const Element* box, int row, int col) {
       const int32_t to[3] = {at.col + col, at.row + row, at.c_shard};
-      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, &p.c, to, box);
+      const CUtensorMap* c = Config::is_narrow(col) ? &p.c_narrow : &p.c;
+      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, c, to, box);
     };
     job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
     return true;
@@ -84,21 +87,18 @@ __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::Ge
 }
 
 template <class Config, class Element, BOrder kOrder, class Pace>
-__device__ void compute(const Params<Pace>& p, Post post, std::byte* memory) {
+__device__ void compute(const Params<Pace>& p, Post post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
   post.index /= Config::kCluster;
   post.count /= Config::kCluster;
   if (threadIdx.x < 128) {
     sm90::give_registers<Config::kJobRegisters>();
     if (threadIdx.x < 32) {
-      load_tiles<Config, Element, kOrder>(p, post, shared);
+      load_tiles<Config, Element, kOrder>(p, post, worker, shared);
     } else {
-      if (threadIdx.x < 64) sm90::prepare_gemm(shared);
-      if (threadIdx.x == 64) {
-        for (const CUtensorMap* map : {&p.own, &p.b, &p.c}) sm90::prefetch_tensor_map(map);
-      }
+      if (threadIdx.x < 64) sm90::prepare_stores(shared);
       sm90::begin_jobs<Config>();
-      if (threadIdx.x == 32) store_tiles<Config, Element>(p, post, shared);
+      if (threadIdx.x < 64 && sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
     }
   } else {
     sm90::begin_jobs<Config>();  // before the registers, which may have to be waited for
@@ -107,52 +107,46 @@ __device__ void compute(const Params<Pace>& p, Post post, std::byte* memory) {
   }
 }
 
-template <class Pace>
-__device__ void move_chunks(const Params<Pace>& p, const Post& post, std::byte* memory) {
-  auto& pieces = *reinterpret_cast<sm90::BulkPieces*>(memory);
-  if (threadIdx.x >= 32) return;
-  if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
-  __syncwarp();
-  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, &pieces, Pace(p.pace));
-  communicate(machine, p.layout, post);
-  machine.close();
-}
-
 template <class Config, class Element, BOrder kOrder, class Pace>
 __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __grid_constant__ Params<Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
-  const Post post = p.layout.roles.post_of(blockIdx.x);
+  const RoleCounts& roles = p.layout.roles;
+  const int worker = sm90::workers_of(roles, static_cast<int>(blockIdx.x)).first;
+  const Post post = roles.post_of(worker);
   if (post.role == Role::kCompute) {
-    compute<Config, Element, kOrder>(p, post, memory);
+    compute<Config, Element, kOrder>(p, post, worker, memory);
   } else {
-    move_chunks(p, post, memory);
+    const auto work = [&](auto& machine, const Post& own, sm90::BulkPieces&) { communicate(machine, p.layout, own); };
+    sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
   }
-  sm90::end_jobs<Config>();  // every thread has read the epoch and done its work, in the other blocks too
-  if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
+  sm90::end_jobs<Config>();
+  sm90::leave_block(p.view, roles);
+}
+
+// Every configuration's kernel.
+template <class Element, BOrder kOrder, class Pace>
+void load_ag_gemm() {
+  sm90::for_each_config<sm90::GemmConfigs>([&]<class Config>() {
+    const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
+    load_kernel(reinterpret_cast<const void*>(kernel), sm90::kBlockShared<Config, Element>);
+  });
 }
 
 template <class Config, class Element, BOrder kOrder, class Pace>
 void launch(const Params<Pace>& params, cudaStream_t stream) {
-  constexpr size_t kSharedBytes = std::max(sizeof(sm90::GemmShared<Config, Element>), sizeof(sm90::BulkPieces)) + 1024;
-  static_assert(kSharedBytes <= sm90::kSharedLimit);
-  const auto kernel = ag_gemm_kernel<Config, Element, kOrder, Pace>;
-  static std::once_flag prepared;
-  std::call_once(prepared, [&] {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-               "reserve shared memory for ag_gemm");
-  });
+  static_assert(sm90::kBlockShared<Config, Element> <= sm90::kSharedLimit);
   cudaLaunchAttribute cluster{};
   cluster.id = cudaLaunchAttributeClusterDimension;
   cluster.val.clusterDim = {Config::kCluster, 1, 1};
   cudaLaunchConfig_t config{};
-  config.gridDim = params.view.workers;
+  config.gridDim = sm90::num_blocks(params.layout.roles);
   config.blockDim = Config::kThreads;
-  config.dynamicSmemBytes = kSharedBytes;
+  config.dynamicSmemBytes = sm90::kBlockShared<Config, Element>;
   config.stream = stream;
   config.attrs = &cluster;
   config.numAttrs = Config::kCluster > 1 ? 1 : 0;
-  check_cuda(cudaLaunchKernelEx(&config, kernel, params), "launch ag_gemm");
+  check_cuda(cudaLaunchKernelEx(&config, ag_gemm_kernel<Config, Element, kOrder, Pace>, params), "launch ag_gemm");
 }
 
 // Queues the launch of one rank.
@@ -173,13 +167,21 @@ void launch_ag_gemm(const runtime::Plan& plan, int rank, const AgGemmArgs& args,
   params.gathered =
       sm90::make_tensor_map({gathered, dtype, layout.k, layout.shard_rows, shards}, Config::kTileK, Config::kTileM);
   params.b = sm90::make_right_map<Config, kOrder>(args.b.data, dtype, layout.n, layout.k);
-  params.c =
-      sm90::make_tensor_map({args.c.data, dtype, layout.n, layout.shard_rows, shards}, Config::kBox, Config::kBox);
+  const sm90::ShardedMatrix c{args.c.data, dtype, layout.n, layout.shard_rows, shards};
+  params.c = sm90::make_tensor_map(c, Config::kBox, Config::kBox);
+  if constexpr (Config::kNarrowBox > 0) {
+    params.c_narrow = sm90::make_tensor_map(c, Config::kNarrowBox, Config::kBox);
+  }
   launch<Config, Element, kOrder>(params, stream);
 }
 
 inline sm90::GemmTile gemm_tile_of(const Layout& layout) {
   return {layout.tile_m / layout.cluster, layout.tile_n, layout.cluster};
+}
+
+template <DType kDType, BOrder kOrder>
+void Launcher<kDType, kOrder>::load() {
+  load_ag_gemm<sm90::ElementOf<kDType>, kOrder, sm90::NoPace>();
 }
 
 template <DType kDType, BOrder kOrder>

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "ops/ag_gemm/ag_gemm_configs.h"
+#include "target/sm90/communication_block.h"
 #include "target/sm90/gemm_config.h"
 
 namespace mk::ag_gemm_op {
@@ -54,7 +55,7 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
     return kCpuTile;
   }
   const int64_t shards = problem.world.size();
-  const sm90::GemmBlocks blocks{roles.compute, roles.total() - roles.compute};
+  const sm90::GemmBlocks blocks{roles.compute, sm90::communication_blocks(roles)};
   sm90::GemmTile tile{asked.m, asked.n, asked.cluster};
   if (tile == sm90::GemmTile{0, 0, 0}) {
     tile = sm90::choose_tile(sm90::kGemmTiles, {problem.m / shards, shards, problem.n, problem.k}, blocks);
@@ -68,21 +69,20 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
   return {.m = rows, .n = tile.n, .band = band_of(rows, tile.n, roles.compute / tile.cluster), .cluster = tile.cluster};
 }
 
-RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers) {
+RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
   const bool has_peers = problem.world.ranks > 1;
   const bool has_nodes = problem.world.nodes > 1;
   const bool forwards = has_peers && has_nodes;
   if (!dense::is_open(asked)) {
     return dense::checked_split("ag_gemm", problem.world, asked,
-                                {.intra = has_peers, .send = has_nodes, .forward = forwards}, workers);
+                                {.intra = has_peers, .send = has_nodes, .forward = forwards}, places);
   }
-  // Eight to nine blocks saturate NVLink, so communication takes a sixteenth of the workers up to that.
-  const int share = std::clamp(workers / 16, 1, 8);
+  const int share = dense::fair_share(places, std::max(1, has_peers + has_nodes + forwards));
   RoleCounts roles;
   roles.intra = has_peers ? share : 0;
-  roles.send = has_nodes ? std::clamp(share / 2, 1, 2) : 0;
+  roles.send = has_nodes ? std::clamp(share / 2, 1, 2) : 0;  // the network has a ninth of NVLink's speed
   roles.forward = forwards ? share : 0;
-  return dense::filled_up(problem.world, roles, workers);
+  return dense::filled_up(problem.world, roles, places);
 }
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {

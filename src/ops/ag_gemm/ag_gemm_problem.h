@@ -70,8 +70,8 @@ Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args);
 // The tiling a device has for the problem; on a GPU the caller may choose among those that exist.
 TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const RoleCounts& roles);
 
-// The split for `workers` workers per rank if the caller left it open; else the caller's, checked.
-RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers);
+// The split for a rank's places if the caller left it open; else the caller's, checked.
+RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places);
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
 

@@ -26,8 +26,9 @@ namespace mk::ag_gemm_op {
 MK_HD constexpr Tile tile_at(const Layout& layout, int rank, int64_t number) {
   const int per_source = layout.row_blocks * layout.col_blocks;
   const int step = static_cast<int>(number);  // 32 bits: a GPU divides 64 in software
-  const int source = source_at(layout.world, rank, step / per_source);
-  const GridPos at = banded(step % per_source, layout.row_blocks, layout.col_blocks, layout.band);
+  const int sources_before = quotient(step, per_source);
+  const int source = sources_before == 0 ? rank : source_at(layout.world, rank, sources_before);
+  const GridPos at = banded(step - sources_before * per_source, layout.row_blocks, layout.col_blocks, layout.band);
   return {number, source, at.row, at.col};
 }
 

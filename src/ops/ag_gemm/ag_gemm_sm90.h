@@ -12,6 +12,7 @@ namespace mk::ag_gemm_op {
 // Defined in ag_gemm_kernel.cuh.
 template <DType kDType, BOrder kOrder>
 struct Launcher {
+  static void load();  // before the first launch on a device
   static void launch(const runtime::Plan& plan, int rank, const AgGemmArgs& args, cudaStream_t stream);
 };
 

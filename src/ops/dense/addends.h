@@ -14,25 +14,32 @@ namespace mk::dense {
 struct Addends {
   Place first;
   uint64_t stride = 0;  // bytes
-  int count = 0;
+  int number = 0;
 
+  MK_HD constexpr int count() const { return number; }
   MK_HD constexpr Place at(int i) const {
     return Place{first.window, first.rank, first.offset + static_cast<uint64_t>(i) * stride};
   }
 };
 
-// A result, node after node: `own` is summed by itself, in fp32 and in order, and stands at `position`
-// among the sums of the other nodes.  All in fp32; the result is rounded once.
+// All that makes a result, node after node: `position` sums of other nodes, what the own node has, the sums of the
+// nodes after it.  Added in fp32, one image after the other; the result is rounded once.
 struct NodeSums {
   Addends own;
   Addends others;
   int position = 0;
+
+  MK_HD constexpr int count() const { return own.number + others.number; }
+  MK_HD constexpr Place at(int i) const {
+    if (i < position) return others.at(i);
+    return i < position + own.number ? own.at(i - position) : others.at(i - own.number);
+  }
 };
 
 MK_PROTOCOL
 template <Machine M>
 MK_HD void load_all(M& m, const Addends& addends, uint64_t tile_bytes) {
-  for (int i = 0; i < addends.count; ++i) m.load(addends.at(i), tile_bytes);
+  for (int i = 0; i < addends.count(); ++i) m.load(addends.at(i), tile_bytes);
 }
 
 }  // namespace mk::dense

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "target/sm90/gemm_config.h"
 
 namespace mk::dense {
@@ -103,7 +104,7 @@ bool is_open(const Split& split) {
 }
 
 RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
-                         int workers) {
+                         const Places& places) {
   const RoleRow rows[] = {{"compute", asked.compute, true},
                           {"intra", asked.intra, needed.intra},
                           {"send", asked.send, needed.send},
@@ -114,18 +115,27 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
               "split.{} is {}; {} in a world of {}x{} ranks takes {} of that role", row.name, row.asked, op,
               world.nodes, world.ranks, row.needed ? "at least 1" : "0");
     // Each for itself, so that no sum overflows.
-    check_arg(row.asked <= workers, "split asks for {} workers in one role; a rank of this world has {}", row.asked,
-              workers);
+    const int most = places.count * places.sharing;
+    check_arg(row.asked <= most, "split asks for {} workers in one role; a rank of this world has {}", row.asked, most);
   }
-  check_arg(asked.total() <= workers, "split asks for {} workers; a rank of this world has {}", asked.total(), workers);
-  return {asked.intra, asked.send, asked.forward, asked.compute, asked.reduce};
+  const RoleCounts roles{asked.intra, asked.send, asked.forward, asked.compute, asked.reduce};
+  check_arg(places.needed_by(roles) <= places.count,
+            "split asks for {} workers on {} places ({} that communicate share one); a rank of this world has {}",
+            roles.total(), places.needed_by(roles), places.sharing, places.count);
+  return roles;
 }
 
-RoleCounts filled_up(const WorldShape& world, RoleCounts roles, int workers) {
+int fair_share(const Places& places, int roles) {
+  if (places.sharing == 1) return std::clamp(places.count / 16, 1, 8);
+  return ceil_div(std::max(1, places.count / 32) * places.sharing, roles);
+}
+
+RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places) {
   roles.compute = 0;
-  roles.compute = std::max(1, workers - roles.total());
-  check_arg(roles.total() <= workers, "the world has {} ranks, which leaves {} workers a rank; {} are needed",
-            world.size(), workers, roles.total());
+  roles.compute = std::max(1, places.count - places.of_communication(roles));
+  check_arg(places.needed_by(roles) <= places.count,
+            "the world has {} ranks, which leaves {} places a rank; {} are needed", world.size(), places.count,
+            places.needed_by(roles));
   return roles;
 }
 

@@ -65,12 +65,16 @@ struct RolesNeeded {
 
 bool is_open(const Split& split);  // the caller leaves it to the operator
 
-// The caller's split as it is, if the operator can work so with `workers` workers a rank.
+// The caller's split as it is, if the operator can work so on a rank's places.
 RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
-                         int workers);
+                         const Places& places);
 
-// `roles` with all workers that are left as compute.
-RoleCounts filled_up(const WorldShape& world, RoleCounts roles, int workers);
+// How many workers each of so many communication roles should have.  Where they share places, all together take
+// a thirty-second of a rank's; where each has its own, eight of a kind keep NVLink busy.
+int fair_share(const Places& places, int roles);
+
+// `roles` with compute workers on all places that are left.
+RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places);
 
 // The name of a plan: what its layout follows from.
 std::string plan_key(const std::string& op, const Problem& problem, const RoleCounts& roles);

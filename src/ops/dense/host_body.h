@@ -39,13 +39,12 @@ class HostBody {
   void write(const Tile& tile) { write_c(tile, product_.data()); }
 
   void sum(const Tile& tile, const Addends& addends, const Place& to) {
-    const std::vector<float> sums = sum_of(tile, addends);
-    T* image = at(to);
-    for (size_t i = 0; i < sums.size(); ++i) image[i] = from_float<T>(sums[i]);
+    add_up(tile, addends);
+    store(tile, to);
   }
 
   void finish(const Tile& tile, const NodeSums& sums) {
-    make_result(tile, sums);
+    add_up(tile, sums);
     write_c(tile, product_.data());
   }
 
@@ -60,26 +59,13 @@ class HostBody {
 
  private:
   T* at(const Place& place) { return reinterpret_cast<T*>(resolve_(place)); }
-  size_t elements_of(const Tile& tile) const { return image_.rows_of(tile).count * image_.cols_of(tile).count; }
 
-  std::vector<float> sum_of(const Tile& tile, const Addends& addends) {
-    std::vector<float> sums(elements_of(tile), 0.0f);
-    for (int i = 0; i < addends.count; ++i) {
-      const T* image = at(addends.at(i));
-      for (size_t j = 0; j < sums.size(); ++j) sums[j] += to_float(image[j]);
-    }
-    return sums;
-  }
-
-  void make_result(const Tile& tile, const NodeSums& parts) {
-    const std::vector<float> own = sum_of(tile, parts.own);
-    std::vector<float> sums(own.size(), 0.0f);
-    for (int node = 0; node <= parts.others.count; ++node) {
-      if (node == parts.position) {
-        for (size_t j = 0; j < sums.size(); ++j) sums[j] += own[j];
-        continue;
-      }
-      const T* image = at(parts.others.at(node < parts.position ? node : node - 1));
+  // Of Addends or NodeSums, in their order.
+  template <class Images>
+  void add_up(const Tile& tile, const Images& images) {
+    std::vector<float> sums(image_.rows_of(tile).count * image_.cols_of(tile).count, 0.0f);
+    for (int i = 0; i < images.count(); ++i) {
+      const T* image = at(images.at(i));
       for (size_t j = 0; j < sums.size(); ++j) sums[j] += to_float(image[j]);
     }
     product_.resize(sums.size());
@@ -101,7 +87,7 @@ class HostBody {
   const GemmArgs args_;
   const Output output_;
   Resolve resolve_;
-  std::vector<T> product_;  // what multiply or finish made
+  std::vector<T> product_;  // what multiply or add_up made
 };
 
 }  // namespace mk::dense

@@ -3,7 +3,7 @@
 //
 // A launcher is a class template over what its kernels are compiled for: an element type and an order of B.  It is
 // declared for host code and defined in a .cuh; each pair of types is instantiated in a source of its own, which
-// cmake/cuda.cmake writes.
+// cmake/cuda.cmake writes.  Its kernels are loaded before the first launch (runtime/kernel_registry.h).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -43,6 +43,7 @@ void with_types(DType dtype, BOrder order, Body&& body) {
 // Defined in sum_kernel.cuh.
 template <class Op, DType kDType, BOrder kOrder>
 struct SumLauncher {
+  static void load();  // before the first launch on a device
   static void launch(const runtime::Plan& plan, int rank, const GemmArgs& args, cudaStream_t stream);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/sum_body.cuh — what a block does with images of tiles; the bodies of gemm_rs_protocol.h on an SM.
+// ops/dense/sum_body.cuh — what a warp does with images of tiles; the bodies of gemm_rs_protocol.h on an SM.
 #pragma once
 
 #include "core/rank_view.h"
@@ -14,83 +14,104 @@ MK_HD constexpr sm90::BoxImage box_image(const TileImage& image, const Tile& til
   return {static_cast<int>(image.rows_of(tile).count), static_cast<int>(image.cols_of(tile).count)};
 }
 
-// Every thread of the block calls these.
+// Where results go: C as the caller has it, and as TMA sees it, in pieces of half a box.
+struct ResultMatrix {
+  void* data = nullptr;
+  const CUtensorMap* map = nullptr;
+  Output output = Output::kShard;
+};
+
+// The whole warp calls these.
 template <class Element>
 class SumBody {
  public:
-  __device__ SumBody(const RankView& view, const TileImage& image, Output output, void* c)
-      : view_(view), image_(image), output_(output), c_(static_cast<Element*>(c)) {}
+  __device__ SumBody(const RankView& view, const TileImage& image, const ResultMatrix& c, sm90::BulkPieces& pieces)
+      : view_(view), image_(image), c_(c), job_(pieces) {}
 
   __device__ void sum(const Tile& tile, const Addends& addends, const Place& to) {
-    const sm90::ImageRow images = resolve(addends);
-    auto* out = reinterpret_cast<uint4*>(resolve(to));
-    sm90::sum_tile<Element>(
-        box_image(image_, tile).chunks(), [&](sm90::Handful<Element>& sums) { sums.add(images); },
-        [&](int chunk, const uint4& bits) { out[chunk] = bits; });
+    std::byte* const out = resolve(to);
+    job_.run(addends.number, bytes_of(tile), images(addends),
+             [&](std::byte* piece, uint32_t first, uint32_t bytes) { send(out + first, piece, bytes); });
   }
 
   __device__ void finish(const Tile& tile, const NodeSums& sums) {
-    make_result(tile, sums, [](int, const uint4&) {});
+    make_result(tile, sums, [](std::byte*, uint32_t, uint32_t) {});
   }
   __device__ void finish_to(const Tile& tile, const NodeSums& sums, const Place& to) {
-    auto* out = reinterpret_cast<uint4*>(resolve(to));
-    make_result(tile, sums, [&](int chunk, const uint4& bits) { out[chunk] = bits; });
+    std::byte* const out = resolve(to);
+    make_result(tile, sums, [&](std::byte* piece, uint32_t first, uint32_t bytes) { send(out + first, piece, bytes); });
   }
 
   __device__ void take(const Tile& tile, const Place& from) {
-    const std::byte* image = resolve(from);
-    Element* c = first_of(tile);
-    const sm90::BoxImage boxes = box_image(image_, tile);
-    // One addend: rounding the sum gives its bits back.
-    sm90::sum_tile<Element>(
-        boxes.chunks(), [&](sm90::Handful<Element>& sums) { sums.add(image); },
-        [&](int chunk, const uint4& bits) { write(c, boxes, chunk, bits); });
+    make_result(tile, {.own = {from, 0, 1}, .others = {}}, [](std::byte*, uint32_t, uint32_t) {});
   }
 
  private:
   __device__ std::byte* resolve(const Place& place) const { return view_.windows.resolve(view_.world, place); }
-  __device__ sm90::ImageRow resolve(const Addends& addends) const {
-    return {addends.count > 0 ? resolve(addends.first) : nullptr, addends.stride, addends.count};
+  __device__ uint32_t bytes_of(const Tile& tile) const { return static_cast<uint32_t>(image_.tile_bytes(tile).count); }
+
+  // Where images lie: looked up once a tile, not once a piece.
+  struct Row {
+    const std::byte* first = nullptr;
+    uint64_t stride = 0;
+    __device__ const std::byte* operator()(int i) const { return first + i * stride; }
+  };
+  __device__ Row images(const Addends& addends) const {
+    return {addends.number > 0 ? resolve(addends.first) : nullptr, addends.stride};
   }
 
-  __device__ Element* first_of(const Tile& tile) const {
-    const int64_t row = (output_ == Output::kAll ? tile.source * image_.rows : 0) + image_.rows_of(tile).first;
-    return c_ + row * image_.cols + image_.cols_of(tile).first;
+  __device__ static bool is_leader() { return threadIdx.x % 32 == 0; }
+  __device__ static void send(std::byte* to, const std::byte* piece, uint32_t bytes) {
+    if (is_leader()) sm90::ptx::cp_async_bulk(sm90::ptx::space_global, sm90::ptx::space_shared, to, piece, bytes);
   }
 
-  __device__ void write(Element* c, const sm90::BoxImage& boxes, int chunk, const uint4& bits) const {
-    const sm90::BoxImage::Element at = boxes.element_of(chunk);
-    *reinterpret_cast<uint4*>(c + at.row * image_.cols + at.col) = bits;
-  }
-
+  // The sum into C; also(piece, first, bytes) sees its pieces too.
   template <class Also>
   __device__ void make_result(const Tile& tile, const NodeSums& sums, Also&& also) {
-    const sm90::ImageRow own = resolve(sums.own);
-    const sm90::ImageRow others = resolve(sums.others);
-    Element* c = first_of(tile);
-    const sm90::BoxImage boxes = box_image(image_, tile);
-    const auto write_both = [&](int chunk, const uint4& bits) {
-      also(chunk, bits);
-      write(c, boxes, chunk, bits);
+    const Row own = images(sums.own);
+    const Row others = images(sums.others);
+    const auto image_at = [&](int i) {
+      if (i < sums.position) return others(i);
+      return i < sums.position + sums.own.number ? own(i - sums.position) : others(i - sums.own.number);
     };
-    if (others.count == 0) {
-      sm90::sum_tile<Element>(
-          boxes.chunks(), [&](sm90::Handful<Element>& all) { all.add(own); }, write_both);
-      return;
+    const sm90::BoxImage boxes = box_image(image_, tile);
+    job_.run(sums.count(), bytes_of(tile), image_at, [&](std::byte* piece, uint32_t first, uint32_t bytes) {
+      also(piece, first, bytes);
+      if (boxes.is_whole()) {
+        write_half_box(tile, boxes, piece, first);
+      } else {
+        write_chunks(tile, boxes, piece, first, bytes);
+      }
+    });
+  }
+
+  __device__ void write_half_box(const Tile& tile, const sm90::BoxImage& boxes, const std::byte* piece,
+                                 uint32_t first) const {
+    if (!is_leader()) return;
+    const sm90::BoxImage::Element at = boxes.piece_at(static_cast<int>(first));
+    const int32_t to[3] = {static_cast<int32_t>(image_.cols_of(tile).first) + at.col,
+                           static_cast<int32_t>(image_.rows_of(tile).first) + at.row,
+                           c_.output == Output::kAll ? tile.source : 0};
+    sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, c_.map, to, piece);
+  }
+
+  __device__ void write_chunks(const Tile& tile, const sm90::BoxImage& boxes, const std::byte* piece, uint32_t first,
+                               uint32_t bytes) const {
+    constexpr int kChunk = sm90::BoxImage::kChunkBytes;
+    const int64_t shard = c_.output == Output::kAll ? tile.source * image_.rows : 0;
+    Element* const c = static_cast<Element*>(c_.data) + (shard + image_.rows_of(tile).first) * image_.cols +
+                       image_.cols_of(tile).first;
+    for (uint32_t at = threadIdx.x % 32 * kChunk; at < bytes; at += 32 * kChunk) {
+      const sm90::BoxImage::Element element = boxes.element_of(static_cast<int>((first + at) / kChunk));
+      *reinterpret_cast<uint4*>(c + element.row * image_.cols + element.col) =
+          *reinterpret_cast<const uint4*>(piece + at);
     }
-    sm90::sum_tile<Element>(
-        boxes.chunks(),
-        [&](sm90::Handful<Element>& all) {
-          sm90::Handful<Element> own_sums = all;
-          sm90::add_nodes(all, own_sums, own, others, sums.position);
-        },
-        write_both);
   }
 
   const RankView& view_;
   const TileImage& image_;
-  const Output output_;
-  Element* c_;
+  const ResultMatrix c_;
+  sm90::SumJob<Element> job_;
 };
 
 }  // namespace mk::dense

@@ -14,13 +14,10 @@
 //   communicate(m, layout, post, body)               the other roles
 #pragma once
 
-#include <algorithm>
-#include <mutex>
-
 #include "base/cuda_api.h"
 #include "ops/dense/sm90_launch.h"
 #include "ops/dense/sum_body.cuh"
-#include "target/sm90/block_crew.cuh"
+#include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
@@ -36,13 +33,16 @@ struct SumParams {
   typename Op::Layout layout;
   CUtensorMap a;
   CUtensorMap b;
-  CUtensorMap c;  // used in a world of one rank
+  CUtensorMap c;  // in a world of one rank in boxes, else in pieces
   void* out;
   [[no_unique_address]] typename Pace::Setting pace;
 };
 
 template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 __device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+  if (sm90::is_one_lane()) {
+    for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
+  }
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
@@ -76,6 +76,7 @@ __device__ void multiply_tiles(const SumParams<Op, Pace>& p, const Post& post,
 template <class Config, class Element, class Op, class Pace>
 __device__ void write_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
   sm90::StoreJob<Config, Element> job(shared);
+  sm90::prefetch_tensor_map(&p.c);
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
     const auto send_box = [&](const Element* box, int row, int col) {
@@ -91,7 +92,8 @@ __device__ void write_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90
 template <class Config, class Element, class Op, class Pace>
 __device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
                               sm90::GemmShared<Config, Element>& shared) {
-  sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, nullptr, Pace(p.pace));
+  const int worker = p.layout.roles.communicating() + post.index;
+  sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, worker, nullptr, Pace(p.pace));
   sm90::StoreJob<Config, Element> job(shared);
   const int receivers = Op::num_receivers(p.layout);
   bool alive = true;
@@ -126,12 +128,9 @@ __device__ void compute(const SumParams<Op, Pace>& p, const Post& post, std::byt
     if (threadIdx.x < 32) {
       load_tiles<Config, Element, kOrder>(p, post, shared);
     } else {
-      if (threadIdx.x < 64) sm90::prepare_gemm(shared);
-      if (threadIdx.x == 64) {
-        for (const CUtensorMap* map : {&p.a, &p.b, &p.c}) sm90::prefetch_tensor_map(map);
-      }
+      if (threadIdx.x < 64) sm90::prepare_stores(shared);
       sm90::begin_jobs<Config>();
-      if (threadIdx.x == 32) {
+      if (threadIdx.x < 64 && sm90::is_one_lane()) {
         if (p.layout.world.size() == 1) {
           write_tiles<Config, Element>(p, post, shared);
         } else {
@@ -150,17 +149,28 @@ template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 __global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_constant__ SumParams<Op, Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
-  const Post post = p.layout.roles.post_of(blockIdx.x);
+  const RoleCounts& roles = p.layout.roles;
+  const Post post = roles.post_of(sm90::workers_of(roles, static_cast<int>(blockIdx.x)).first);
   if (post.role == Role::kCompute) {
     compute<Config, Element, kOrder>(p, post, memory);
   } else {
-    sm90::Sm90Machine<sm90::BlockCrew, Pace> machine(p.view, post, nullptr, Pace(p.pace));
-    SumBody<Element> body(p.view, p.layout.image(), Op::Layout::kOutput, p.out);
-    Op::communicate(machine, p.layout, post, body);
-    machine.close();
+    const auto work = [&](auto& machine, const Post& own, sm90::BulkPieces& pieces) {
+      SumBody<Element> body(p.view, p.layout.image(), {p.out, &p.c, Op::Layout::kOutput}, pieces);
+      Op::communicate(machine, p.layout, own, body);
+    };
+    sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
   }
-  sm90::end_jobs<Config>();  // every thread has read the epoch and done its work
-  if (threadIdx.x == 0) sm90::SystemAtomics::add_relaxed(p.view.exits, 1);
+  sm90::end_jobs<Config>();
+  sm90::leave_block(p.view, roles);
+}
+
+// Every configuration's kernel.
+template <class Element, BOrder kOrder, class Op, class Pace>
+void load_sum() {
+  sm90::for_each_config<sm90::SoloConfigs>([&]<class Config>() {
+    const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
+    load_kernel(reinterpret_cast<const void*>(kernel), sm90::kBlockShared<Config, Element>);
+  });
 }
 
 // Queues the launch of one rank.
@@ -177,18 +187,20 @@ void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const
   const int64_t shards = params.layout.m() / image.rows;
   params.a = sm90::make_tensor_map({args.a.data, dtype, k, image.rows, shards}, Config::kTileK, Config::kTileM);
   params.b = sm90::make_right_map<Config, kOrder>(args.b.data, dtype, image.cols, k);
-  params.c = sm90::make_tensor_map({args.c.data, dtype, image.cols, image.rows, 1}, Config::kBox, Config::kBox);
+  const int64_t shards_of_c = Op::Layout::kOutput == Output::kAll ? shards : 1;
+  const int rows_of_c = params.layout.world.size() == 1 ? Config::kBox : Config::kBox / 2;
+  params.c = sm90::make_tensor_map({args.c.data, dtype, image.cols, image.rows, shards_of_c}, Config::kBox, rows_of_c);
 
-  constexpr size_t kSharedBytes = sizeof(sm90::GemmShared<Config, Element>) + 1024;
+  constexpr size_t kSharedBytes = sm90::kBlockShared<Config, Element>;
   static_assert(kSharedBytes <= sm90::kSharedLimit && Config::kCluster == 1);
   const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
-  static std::once_flag prepared;
-  std::call_once(prepared, [&] {
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes),
-               "reserve shared memory");
-  });
-  kernel<<<params.view.workers, Config::kThreads, kSharedBytes, stream>>>(params);
+  kernel<<<sm90::num_blocks(params.layout.roles), Config::kThreads, kSharedBytes, stream>>>(params);
   check_cuda(cudaGetLastError(), "launch a kernel");
+}
+
+template <class Op, DType kDType, BOrder kOrder>
+void SumLauncher<Op, kDType, kOrder>::load() {
+  load_sum<sm90::ElementOf<kDType>, kOrder, Op, sm90::NoPace>();
 }
 
 template <class Op, DType kDType, BOrder kOrder>

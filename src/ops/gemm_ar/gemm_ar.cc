@@ -23,7 +23,7 @@ runtime::PlanSpec make_spec(const runtime::WorldState& world, const Problem& pro
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split) {
-  const RoleCounts roles = choose_roles(problem, path, split, world.device().workers_per_rank());
+  const RoleCounts roles = choose_roles(problem, path, split, world.device().places_per_rank());
   const char* name = path == AllReducePath::kOneShot ? "gemm_ar one shot" : "gemm_ar two shots";
   return world.plan(dense::plan_key(name, problem, roles), [&] { return make_spec(world, problem, path, roles); });
 }
@@ -55,7 +55,7 @@ int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const gemm_ar_op::Problem problem{state.shape(), m, n, k, dtype};
   const AllReducePath path = gemm_ar_op::path_for(problem, asked);
   gemm_ar_op::check_problem(problem, path, world.device());
-  const RoleCounts roles = gemm_ar_op::choose_roles(problem, path, {}, state.device().workers_per_rank());
+  const RoleCounts roles = gemm_ar_op::choose_roles(problem, path, {}, state.device().places_per_rank());
   return static_cast<int64_t>(runtime::workspace_bytes(gemm_ar_op::make_spec(state, problem, path, roles)));
 }
 

@@ -33,18 +33,18 @@ void check_problem(const Problem& problem, AllReducePath path, DeviceKind device
             problem.n, problem.world.size());
 }
 
-RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split& asked, int workers) {
+RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split& asked, const Places& places) {
   const bool has_others = problem.world.size() > 1;
   const bool gathers = has_others && path == AllReducePath::kTwoShot;
   if (!dense::is_open(asked)) {
     const char* name = path == AllReducePath::kTwoShot ? "gemm_ar in two shots" : "gemm_ar in one shot";
-    return dense::checked_split(name, problem.world, asked, {.intra = gathers, .reduce = has_others}, workers);
+    return dense::checked_split(name, problem.world, asked, {.intra = gathers, .reduce = has_others}, places);
   }
-  const int share = std::clamp(workers / 16, 1, 8);  // see gemm_rs; as many saturate NVLink with what they gather
+  const int share = dense::fair_share(places, gathers ? 2 : 1);  // gathering moves as much as reducing
   RoleCounts roles;
   roles.reduce = has_others ? share : 0;
   roles.intra = gathers ? share : 0;
-  return dense::filled_up(problem.world, roles, workers);
+  return dense::filled_up(problem.world, roles, places);
 }
 
 TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {

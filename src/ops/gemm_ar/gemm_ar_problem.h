@@ -25,8 +25,8 @@ AllReducePath path_for(const Problem& problem, AllReducePath asked);
 
 void check_problem(const Problem& problem, AllReducePath path, DeviceKind device);
 
-// The split for `workers` workers per rank if the caller left it open; else the caller's, checked.
-RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split& asked, int workers);
+// The split for a rank's places if the caller left it open; else the caller's, checked.
+RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split& asked, const Places& places);
 
 TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
 OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles);

@@ -12,7 +12,7 @@ namespace gemm_rs_op {
 namespace {
 
 Layout layout_for(const runtime::WorldState& world, const Problem& problem, const Split& split) {
-  const RoleCounts roles = choose_roles(problem, split, world.device().workers_per_rank());
+  const RoleCounts roles = choose_roles(problem, split, world.device().places_per_rank());
   const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
   const TileShape tile = on_gpu ? dense::gpu_tile(problem, problem.world.size(), roles.compute) : kCpuTile;
   return make_layout(problem, tile, roles);

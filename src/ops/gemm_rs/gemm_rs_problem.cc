@@ -13,21 +13,21 @@ void check_problem(const Problem& problem, DeviceKind device) {
   dense::check_world_divides_m(problem);
 }
 
-RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers) {
+RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
   const bool has_others = problem.world.size() > 1;
   if (!dense::is_open(asked)) {
-    return dense::checked_split("gemm_rs", problem.world, asked, {.reduce = has_others}, workers);
+    return dense::checked_split("gemm_rs", problem.world, asked, {.reduce = has_others}, places);
   }
-  // What NVLink brings in is read once: five to eight blocks keep up with it.
   RoleCounts roles;
-  roles.reduce = has_others ? std::clamp(workers / 16, 1, 8) : 0;
-  return dense::filled_up(problem.world, roles, workers);
+  roles.reduce = has_others ? dense::fair_share(places, 1) : 0;
+  return dense::filled_up(problem.world, roles, places);
 }
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
   Layout layout;
   layout.world = problem.world;
-  layout.shard = dense::make_image(problem.m / problem.world.size(), problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
+  layout.shard =
+      dense::make_image(problem.m / problem.world.size(), problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
   layout.k = problem.k;
   layout.band = tile.band;
   layout.roles = roles;

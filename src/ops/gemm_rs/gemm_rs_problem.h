@@ -99,8 +99,8 @@ struct Layout {
 
 void check_problem(const Problem& problem, DeviceKind device);
 
-// The split for `workers` workers per rank if the caller left it open; else the caller's, checked.
-RoleCounts choose_roles(const Problem& problem, const Split& asked, int workers);
+// The split for a rank's places if the caller left it open; else the caller's, checked.
+RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places);
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
 

@@ -23,7 +23,8 @@ struct BoxImage {
   static constexpr int kChunkBytes = 16;
   static constexpr int kUnusedChunk = kSide * kSide * kElementBytes - kChunkBytes;  // of a narrow box's buffer
 
-  MK_HD constexpr int chunks() const { return rows * cols / 8; }
+  // No box is cut.
+  MK_HD constexpr bool is_whole() const { return rows % kSide == 0 && cols % kSide == 0; }
 
   // The box whose first element is (row, col) of the tile; its size is zero beyond the edges.
   MK_HD constexpr int box_offset(int row, int col) const {
@@ -47,9 +48,16 @@ struct BoxImage {
     int col = 0;
   };
 
+  // In a whole image: the first element of the half box that begins at byte `first`.
+  MK_HD constexpr Element piece_at(int first) const {
+    constexpr int kHalfBytes = kSide / 2 * kSide * kElementBytes;
+    const int half = first / kHalfBytes;
+    const int across = cols / kSide;
+    return {half / 2 / across * kSide + half % 2 * (kSide / 2), half / 2 % across * kSide};
+  }
+
   // The first of the 8 elements in chunk `index`.
   MK_HD constexpr Element element_of(int index) const {
-    if (rows % kSide == 0 && cols % kSide == 0) return element_in_whole_boxes(index);
     const int at = index * kChunkBytes;
     const int stripe = at / (kSide * cols * kElementBytes);
     const int in_stripe = at - stripe * kSide * cols * kElementBytes;
@@ -61,17 +69,6 @@ struct BoxImage {
     const int chunk = (in_box - row * width * kElementBytes) / kChunkBytes;
     const int col = (width == kSide ? chunk ^ (row % 8) : chunk) * 8;
     return {stripe * kSide + row, box * kSide + col};
-  }
-
- private:
-  // Division is slow on a GPU: here one is left, by the number of boxes side by side.
-  MK_HD constexpr Element element_in_whole_boxes(int index) const {
-    constexpr int kPerRow = kSide * kElementBytes / kChunkBytes;
-    const auto box = static_cast<unsigned>(index) / (kSide * kPerRow);
-    const int row = index / kPerRow % kSide;
-    const auto across = static_cast<unsigned>(cols / kSide);
-    const int chunk = index % kPerRow ^ row % 8;
-    return {static_cast<int>(box / across) * kSide + row, static_cast<int>(box % across) * kSide + chunk * 8};
   }
 };
 

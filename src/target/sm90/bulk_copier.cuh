@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/bulk_copier.cuh — one thread copies global memory with the bulk copy engine.
 //
-// Data goes through a ring of pieces in shared memory: kAhead loads are in flight while stores drain.
+// Data goes through a ring of pieces in shared memory: kAhead loads are in flight while stores drain.  A piece is
+// half a box of C (box_image.h), and lies so that TMA can store it as one.
 // copy() returns when the last store is issued; finish() when all stores so far have landed.
 #pragma once
 
@@ -14,10 +15,11 @@
 namespace mk::sm90 {
 
 struct BulkPieces {
-  static constexpr int kPieces = 12;
-  static constexpr uint32_t kPieceBytes = 16 * 1024;
+  static constexpr int kPieces = 6;
+  static constexpr int kAhead = 4;
+  static constexpr uint32_t kPieceBytes = 4 * 1024;
 
-  alignas(128) std::byte data[kPieces][kPieceBytes];
+  alignas(1024) std::byte data[kPieces][kPieceBytes];
   uint64_t loaded[kPieces];
 };
 
@@ -35,7 +37,7 @@ class BulkCopier {
   __device__ void copy(std::byte* to, const std::byte* from, uint64_t bytes) {
     uint64_t loaded = 0;
     for (uint64_t stored = 0; stored < bytes; stored += BulkPieces::kPieceBytes) {
-      while (loaded < bytes && loaded < stored + uint64_t{kAhead} * BulkPieces::kPieceBytes) {
+      while (loaded < bytes && loaded < stored + uint64_t{BulkPieces::kAhead} * BulkPieces::kPieceBytes) {
         load(from + loaded, piece_bytes(bytes - loaded));
         loaded += BulkPieces::kPieceBytes;
       }
@@ -47,15 +49,13 @@ class BulkCopier {
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 
  private:
-  static constexpr int kAhead = 8;
-
   __device__ static uint32_t piece_bytes(uint64_t left) {
     return static_cast<uint32_t>(min_of<uint64_t>(left, BulkPieces::kPieceBytes));
   }
 
   __device__ void load(const std::byte* from, uint32_t bytes) {
     // The piece was last stored kPieces loads ago; at most kPieces - kAhead stores came after it.
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - kAhead>{});
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - BulkPieces::kAhead>{});
     const uint32_t piece = loads_ % BulkPieces::kPieces;
     ++loads_;
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &pieces_->loaded[piece], bytes);

@@ -18,7 +18,8 @@ double rate_of(const GemmTile& tile) {
     double rate;
   };
   constexpr Rated kRates[] = {{{128, 256, 2}, 1.0},  {{128, 256, 1}, 0.99}, {{256, 128, 1}, 0.95},
-                              {{128, 192, 1}, 0.96}, {{128, 128, 1}, 0.89}, {{64, 128, 1}, 0.6}};
+                              {{128, 224, 1}, 0.91}, {{128, 192, 1}, 0.96}, {{128, 128, 1}, 0.89},
+                              {{64, 128, 1}, 0.6}};
   static_assert(std::size(kRates) == kGemmTiles.size());
   return std::ranges::find(kRates, tile, &Rated::tile)->rate;
 }

@@ -32,10 +32,17 @@ struct GemmConfig {
   static constexpr int kSlabs = kPartM / 64;  // wgmmas are 64 high
 
   static constexpr int kBox = 64;  // boxes of C leave, boxes of B as [K,N] come in columns of 64
-  static constexpr int kBoxesPerPart = kSlabs * kPartN / kBox;
+  static constexpr int kBoxesAcross = (kPartN + kBox - 1) / kBox;
+  static constexpr int kBoxesPerPart = kSlabs * kBoxesAcross;
   static constexpr int kStoreBuffers = 2;  // boxes per consumer on their way out
 
-  static constexpr int kStageBytes = 2 * kTileK * (kM + kN);
+  // The last box across a part may be narrow: C then leaves in one of so many columns, and as [K,N] B comes in
+  // a whole one, of which the rest is not used.
+  static constexpr int kNarrowBox = kPartN % kBox;
+  static constexpr bool is_narrow(int col) { return kNarrowBox > 0 && col % kPartN == kPartN - kNarrowBox; }
+
+  static constexpr int kStageN = (kN + kBox - 1) / kBox * kBox;  // columns of B a stage has room for
+  static constexpr int kStageBytes = 2 * kTileK * (kM + kStageN);
   static constexpr int kStoreBytes = 2 * kConsumers * kStoreBuffers * kBox * kBox;
   static constexpr int kReservedBytes = 1024 + 512;  // to align the whole to a swizzle atom; barriers
   static constexpr int kStages = (kSharedLimit - kReservedBytes - kStoreBytes) / kStageBytes;
@@ -50,13 +57,15 @@ struct GemmConfig {
   static constexpr bool kLastThroughA = kAlongM == kConsumers;
   static_assert(!kLastThroughA || kStages * (kPartM / 64) >= kBoxesPerPart);
 
-  static_assert(kN / kCtas % kBox == 0, "every block of a cluster loads whole boxes of B");
-  static_assert(kPartM % 64 == 0 && kPartN % kBox == 0 && kPartM * kPartN <= 64 * 256);
+  static_assert(kCtas == 1 || kN / kCtas % kBox == 0, "every block of a cluster loads whole boxes of B");
+  static_assert(kPartM % 64 == 0 && kPartM * kPartN <= 64 * 256);
+  static_assert(kNarrowBox == 0 || (kNarrowBox == 32 && kPartN == kN), "a narrow box has a swizzle of 64 bytes");
 };
 
 // Every configuration there is.
 using GemmConfigs = std::tuple<GemmConfig<128, 256, 2, 2>, GemmConfig<128, 256, 2, 1>, GemmConfig<256, 128, 2, 1>,
-                               GemmConfig<128, 192, 2, 1>, GemmConfig<128, 128, 2, 1>, GemmConfig<64, 128, 1, 1>>;
+                               GemmConfig<128, 224, 2, 1>, GemmConfig<128, 192, 2, 1>, GemmConfig<128, 128, 2, 1>,
+                               GemmConfig<64, 128, 1, 1>>;
 
 // Those of the operators that sum over ranks: blocks by themselves.
 using SoloConfigs = std::tuple<GemmConfig<128, 256, 2, 1>, GemmConfig<128, 128, 2, 1>, GemmConfig<64, 128, 1, 1>>;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/gemm_load.cuh — the load job: a warp brings blocks of k of A and B by TMA.
+//
+// A launch is over no sooner than its first copy lets it, so this warp waits for nobody before that: it prepares its
+// barriers itself and fills the first stages before the block meets.
 #pragma once
 
+#include "base/math.h"
 #include "target/sm90/gemm_shared.cuh"
 
 namespace mk::sm90 {
@@ -10,40 +14,63 @@ template <class Config, class Element, BOrder kOrder>
 class LoadJob {
  public:
   __device__ LoadJob(GemmShared<Config, Element>& shared, const CUtensorMap* b, int64_t k)
-      : shared_(shared), b_(b), k_blocks_(static_cast<int>((k + Config::kTileK - 1) / Config::kTileK)) {}
+      : shared_(shared), b_(b), k_blocks_(static_cast<int>((k + Config::kTileK - 1) / Config::kTileK)) {
+    prepare_loads(shared);
+    loads_prepared<Config>();
+  }
 
-  // The whole warp calls this.
+  // The whole warp calls this, and what comes after it.
   __device__ void load(const CUtensorMap* a, const TileCoords& at) {
-    if (tiles_ == 0) begin_jobs<Config>();  // the first tile was worked out while others prepared
-    if (threadIdx.x % 32 == 0) load_blocks(a, at);
+    const int begun = tiles_ == 0 ? begin(a, at) : 0;
+    if (is_one_lane()) {
+      for (int block = begun; block < k_blocks_; ++block) {
+        wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
+        load_block(a, at, block);
+      }
+    }
     ++tiles_;
     __syncwarp();
   }
 
   // A block may have no tile at all.
   __device__ void finish() {
-    if (tiles_ == 0) begin_jobs<Config>();
+    if (tiles_ == 0) begin_loads<Config>();
   }
 
   // The tile that comes next and all after it have no rows; they are loaded all the same.
   __device__ void give_up() {
-    if (threadIdx.x % 32 == 0) shared_.void_from = tiles_;
+    if (is_one_lane()) shared_.void_from = tiles_;
   }
 
  private:
   // A block loads its part of B's columns, for every block of the cluster.
   static constexpr int kCols = Config::kTileN / Config::kCluster;
 
-  __device__ void load_blocks(const CUtensorMap* a, const TileCoords& at) {
-    for (int block = 0; block < k_blocks_; ++block, ++cursor_) {
-      uint64_t* full = &shared_.full[cursor_.slot];
-      wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
-      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full,
-                                     uint32_t{Config::kStageBytes});
-      const int32_t from[3] = {block * Config::kTileK, at.row, at.a_shard};
-      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[cursor_.slot], a, from, full);
-      load_b(block * Config::kTileK, at.col, full);
+  // Rows of B as [N,K] are no boxes: none is loaded in vain.
+  static constexpr int kBlockBytes =
+      kOrder == BOrder::kNK ? 2 * Config::kTileK * (Config::kTileM + Config::kTileN) : Config::kStageBytes;
+
+  // Meets the block; says how many blocks of k of the first tile are under way.  Stages of a cluster are filled
+  // by all its blocks, so there none is before all have met.
+  __device__ int begin(const CUtensorMap* a, const TileCoords& at) {
+    const int fresh = Config::kCluster > 1 ? 0 : min_of(Config::kStages, k_blocks_);
+    if (is_one_lane()) {
+#pragma unroll 1  // little code: it comes out of memory, too
+      for (int block = 0; block < fresh; ++block) load_block(a, at, block);
     }
+    __syncwarp();
+    begin_loads<Config>();
+    return fresh;
+  }
+
+  // Into a stage that is empty.
+  __device__ void load_block(const CUtensorMap* a, const TileCoords& at, int block) {
+    uint64_t* full = &shared_.full[cursor_.slot];
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, uint32_t{kBlockBytes});
+    const int32_t from[3] = {block * Config::kTileK, at.row, at.a_shard};
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[cursor_.slot], a, from, full);
+    load_b(block * Config::kTileK, at.col, full);
+    ++cursor_;
   }
 
   __device__ void load_b(int k, int col, uint64_t* full) {

@@ -18,6 +18,9 @@ enum class Staging { kTensor, kImage };
 
 template <class Config, class Element, BOrder kOrder, Staging kStaging = Staging::kTensor>
 class MathsJob {
+  static_assert(kStaging == Staging::kTensor || Config::kNarrowBox == 0,
+                "boxes of an image are narrow at its edge only");
+
  public:
   // The consumers are the second warpgroup of the block and those after it.
   __device__ MathsJob(GemmShared<Config, Element>& shared, int64_t k)
@@ -52,11 +55,11 @@ class MathsJob {
     for (int box = 0; box < Config::kBoxesPerPart; ++box) {
       if constexpr (Config::kLastThroughA) {
         write_box(box, last_box(shared_, consumer(), box));
+        tell(&shared_.last_full[consumer()][box]);
       } else {
         hand_out(box);
       }
     }
-    if constexpr (Config::kLastThroughA) tell(&shared_.last_full[consumer()]);
   }
 
  private:
@@ -131,24 +134,32 @@ class MathsJob {
   }
 
   __device__ void write_box(int box, Element* to) {
-    constexpr int kBoxesAcross = Config::kPartN / Config::kBox;
-    const uint32_t* values = rounded_[box / kBoxesAcross] + box % kBoxesAcross * 16;
+    const int across = box % Config::kBoxesAcross;
+    const uint32_t* values = rounded_[box / Config::kBoxesAcross] + across * 16;
     const int lane = thread() % 32;
     // stmatrix: lanes 0-7 address rows 0-7, lanes 8-15 rows 8-15, lanes 16-31 the next 8 columns.
     const int row = thread() / 32 * 16 + lane % 16;
-    const int cols = kStaging == Staging::kImage ? pending_cols_ - box % kBoxesAcross * Config::kBox : Config::kBox;
+    const int width = Config::is_narrow(across * Config::kBox) ? Config::kNarrowBox : Config::kBox;
+    const int cols = kStaging == Staging::kImage ? pending_cols_ - across * Config::kBox : width;
 #pragma unroll
-    for (int pair = 0; pair < 4; ++pair) {
+    for (int pair = 0; pair < Config::kBox / 16; ++pair) {
+      if (pair * 16 >= width) continue;
       const uint32_t* v = values + pair * 4;
       store_matrices(shared_address(to) + staged_at(row, pair * 2 + lane / 16, cols), v[0], v[1], v[2], v[3]);
     }
   }
 
-  // Where 8 columns of a row of a box with `cols` columns go, in bytes.  A narrow box leaves the end of its
-  // buffer unused: what lies beyond its columns is thrown there.
+  // Where 8 columns of a row of a box with `cols` columns go, in bytes.  A narrow box of an image leaves the end of
+  // its buffer unused: what lies beyond its columns is thrown there.
   __device__ static uint32_t staged_at(int row, int chunk, int cols) {
-    if (kStaging == Staging::kTensor || cols >= Config::kBox) return BoxImage::in_full_box(row, chunk);
+    if (cols >= Config::kBox) return BoxImage::in_full_box(row, chunk);
+    if (kStaging == Staging::kTensor) return in_narrow_tensor_box(row, chunk);
     return chunk * 8 < cols ? BoxImage::in_narrow_box(row, chunk, cols) : BoxImage::kUnusedChunk;
+  }
+
+  // TMA's swizzle of rows of 64 bytes: two rows share a number to swizzle with.
+  __device__ static uint32_t in_narrow_tensor_box(int row, int chunk) {
+    return row * 64 + (chunk ^ (row / 2 % 4)) * 16;
   }
 
   __device__ void tell(uint64_t* full) {

@@ -27,13 +27,13 @@ namespace mk::sm90 {
 template <class Config, class Element>
 struct GemmShared {
   alignas(1024) Element a[Config::kStages][Config::kTileM * Config::kTileK];
-  alignas(1024) Element b[Config::kStages][Config::kTileN * Config::kTileK];
+  alignas(1024) Element b[Config::kStages][Config::kStageN * Config::kTileK];
   alignas(1024) Element c[Config::kConsumers][Config::kStoreBuffers][Config::kBox * Config::kBox];
   uint64_t full[Config::kStages];
   uint64_t empty[Config::kStages];
   uint64_t c_full[Config::kConsumers][Config::kStoreBuffers];
   uint64_t c_empty[Config::kConsumers][Config::kStoreBuffers];
-  uint64_t last_full[Config::kConsumers];
+  uint64_t last_full[Config::kConsumers][Config::kBoxesPerPart];
   int64_t void_from;  // count of tiles in this block before the first that is not computed
 };
 
@@ -59,23 +59,30 @@ struct Cursor {
   }
 };
 
-// One warp calls this before begin_jobs.
+// What the load job needs.  Its warp calls this, before begin_jobs.
 template <class Config, class Element>
-__device__ void prepare_gemm(GemmShared<Config, Element>& shared) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane < Config::kStages) {
-    ptx::mbarrier_init(&shared.full[lane], 1);
-    ptx::mbarrier_init(&shared.empty[lane], Config::kConsumers * Config::kCluster);
+__device__ void prepare_loads(GemmShared<Config, Element>& shared) {
+  if (is_one_lane()) {
+    for (uint64_t& full : shared.full) ptx::mbarrier_init(&full, 1);
+    for (uint64_t& empty : shared.empty) ptx::mbarrier_init(&empty, Config::kConsumers * Config::kCluster);
+    barriers_before_use();
+    shared.void_from = INT64_MAX;
   }
-  if (lane < Config::kConsumers) {
-    for (int buffer = 0; buffer < Config::kStoreBuffers; ++buffer) {
-      ptx::mbarrier_init(&shared.c_full[lane][buffer], 4);  // a warp each
-      ptx::mbarrier_init(&shared.c_empty[lane][buffer], 1);
+  __syncwarp();
+}
+
+// What the maths and store jobs need between them.  Another warp calls this, before begin_jobs.
+template <class Config, class Element>
+__device__ void prepare_stores(GemmShared<Config, Element>& shared) {
+  constexpr int kWarps = 4;  // of a consumer, each tells of a box
+  if (is_one_lane()) {
+    for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+      for (uint64_t& full : shared.c_full[consumer]) ptx::mbarrier_init(&full, kWarps);
+      for (uint64_t& empty : shared.c_empty[consumer]) ptx::mbarrier_init(&empty, 1);
+      for (uint64_t& full : shared.last_full[consumer]) ptx::mbarrier_init(&full, kWarps);
     }
-    ptx::mbarrier_init(&shared.last_full[lane], 4);
+    barriers_before_use();
   }
-  if (lane == 0) shared.void_from = INT64_MAX;
-  barriers_before_use();
   __syncwarp();
 }
 
@@ -87,20 +94,35 @@ __device__ Element* last_box(GemmShared<Config, Element>& shared, int consumer, 
   return own_rows + box % kBoxesPerStage * Config::kBox * Config::kTileK;
 }
 
-// All threads of the block, or of the cluster's blocks, have come here.
+// Every thread of the block, or of the cluster's blocks, has come here.
 template <class Config>
 __device__ void meet() {
   if constexpr (Config::kCluster > 1) {
-    cluster_barrier();
+    arrive_at_cluster();
+    wait_for_cluster();
   } else {
     __syncthreads();
   }
 }
 
-// Every thread of the block comes here before it uses what prepare_gemm prepared, here or in another block.
+// Every thread of the block comes here before it uses what another thread prepared, here or in another block.
+// The load job's warp has the same in two halves: blocks of a cluster hear of its barriers while it works its first
+// tile out.
 template <class Config>
 __device__ void begin_jobs() {
   meet<Config>();
+}
+template <class Config>
+__device__ void loads_prepared() {
+  if constexpr (Config::kCluster > 1) arrive_at_cluster();
+}
+template <class Config>
+__device__ void begin_loads() {
+  if constexpr (Config::kCluster > 1) {
+    wait_for_cluster();
+  } else {
+    __syncthreads();
+  }
 }
 
 // Every thread of the block comes here before it leaves: the other blocks are done with its memory.

@@ -11,8 +11,9 @@ class StoreJob {
  public:
   __device__ explicit StoreJob(GemmShared<Config, Element>& shared) : shared_(shared) {}
 
-  // Calls send_box(box, row, col), with row and col inside the block's tile, for each box of 64 × 64 in
-  // turn; it issues bulk copies out of the box.  False: the tile is void, nothing was sent.
+  // Calls send_box(box, row, col), with row and col inside the block's tile, for each box of 64 rows and
+  // 64 columns, or fewer if Config::is_narrow(col), in turn; it issues bulk copies out of the box.  False: the tile is
+  // void, nothing was sent.
   template <class SendBox>
   __device__ bool store(SendBox&& send_box) {
     bool is_void = false;
@@ -37,11 +38,11 @@ class StoreJob {
     if constexpr (!Config::kLastThroughA) return store(send_box);
     bool is_void = false;
 #pragma unroll
-    for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
-      wait_phase(&shared_.last_full[consumer], 0);
-      is_void = shared_.void_from <= tiles_;
+    for (int box = 0; box < Config::kBoxesPerPart; ++box) {
 #pragma unroll
-      for (int box = 0; box < Config::kBoxesPerPart; ++box) {
+      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+        wait_phase(&shared_.last_full[consumer][box], 0);
+        is_void = shared_.void_from <= tiles_;
         if (!is_void) send_box(last_box(shared_, consumer, box), row_of(consumer, box), col_of(consumer, box));
       }
     }
@@ -62,15 +63,13 @@ class StoreJob {
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 
  private:
-  static constexpr int kBoxesAcross = Config::kPartN / Config::kBox;
-
   __device__ static int row_of(int consumer, int box) {
     const int part = Config::kConsumersAlongM == 1 ? 0 : consumer * Config::kPartM;
-    return part + box / kBoxesAcross * Config::kBox;
+    return part + box / Config::kBoxesAcross * Config::kBox;
   }
   __device__ static int col_of(int consumer, int box) {
     const int part = Config::kConsumersAlongM == 1 ? consumer * Config::kPartN : 0;
-    return part + box % kBoxesAcross * Config::kBox;
+    return part + box % Config::kBoxesAcross * Config::kBox;
   }
 
   // The copies before the last have read their box: its buffer may be filled again.

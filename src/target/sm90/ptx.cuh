@@ -40,6 +40,16 @@ __device__ inline void shared_stores_before_tma() { ptx::fence_proxy_async(ptx::
 // Barriers this thread has initialised, before any thread or the copy engine uses them.
 __device__ inline void barriers_before_use() { ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster); }
 
+// ---- threads ----------------------------------------------------------------------------------------
+
+// True in one lane of a whole warp, always the same.  Unlike a comparison of thread numbers it tells the compiler
+// that one thread is left, so that TMA and barrier instructions need no loop over lanes.
+__device__ inline bool is_one_lane() {
+  uint32_t is_one;
+  asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.b32 %0, 1, 0, p;\n}\n" : "=r"(is_one));
+  return is_one != 0;
+}
+
 // ---- barriers --------------------------------------------------------------------------------------
 
 // Blocks until the phase of `parity` has completed.  Only for barriers whose arrivals depend on nothing
@@ -63,11 +73,9 @@ __device__ inline void arrive_in_cluster(uint64_t* barrier, uint32_t block) {
 
 __device__ inline uint32_t block_in_cluster() { return ptx::get_sreg_cluster_ctarank(); }
 
-// Every thread of the cluster's blocks has come here.
-__device__ inline void cluster_barrier() {
-  ptx::barrier_cluster_arrive();
-  ptx::barrier_cluster_wait();
-}
+// After wait_for_cluster every thread of the cluster's blocks has come to arrive_at_cluster.
+__device__ inline void arrive_at_cluster() { ptx::barrier_cluster_arrive(); }
+__device__ inline void wait_for_cluster() { ptx::barrier_cluster_wait(); }
 
 // Brings a tensor map near before the first copy asks for it.
 __device__ inline void prefetch_tensor_map(const void* map) {
@@ -118,6 +126,7 @@ __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_byte
 #define MK_ACC_64(d) MK_ACC32(d, 0)
 #define MK_ACC_128(d) MK_ACC32(d, 0), MK_ACC32(d, 32)
 #define MK_ACC_192(d) MK_ACC32(d, 0), MK_ACC32(d, 32), MK_ACC32(d, 64)
+#define MK_ACC_224(d) MK_ACC_192(d), MK_ACC16(d, 96)
 #define MK_ACC_256(d) MK_ACC32(d, 0), MK_ACC32(d, 32), MK_ACC32(d, 64), MK_ACC32(d, 96)
 
 #define MK_REGS_64                                                         \
@@ -133,10 +142,13 @@ __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_byte
   ", "                                                                               \
   "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
   "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define MK_REGS_256                                                                              \
-  MK_REGS_192                                                                                    \
-  ", "                                                                                           \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, " \
+#define MK_REGS_224 \
+  MK_REGS_192       \
+  ", "              \
+  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define MK_REGS_256 \
+  MK_REGS_224       \
+  ", "              \
   "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 
 // `a_at` … are the numbers of the operands after the sums.
@@ -154,6 +166,8 @@ __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_byte
     MK_WGMMA(128, type, 64, 65, 66, 67);                \
   } else if constexpr (kN == 192) {                     \
     MK_WGMMA(192, type, 96, 97, 98, 99);                \
+  } else if constexpr (kN == 224) {                     \
+    MK_WGMMA(224, type, 112, 113, 114, 115);            \
   } else {                                              \
     static_assert(kN == 256, "no wgmma of this width"); \
     MK_WGMMA(256, type, 128, 129, 130, 131);            \
@@ -174,10 +188,12 @@ __device__ inline void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b, bool ac
 #undef MK_WGMMA_OF
 #undef MK_WGMMA
 #undef MK_REGS_256
+#undef MK_REGS_224
 #undef MK_REGS_192
 #undef MK_REGS_128
 #undef MK_REGS_64
 #undef MK_ACC_256
+#undef MK_ACC_224
 #undef MK_ACC_192
 #undef MK_ACC_128
 #undef MK_ACC_64

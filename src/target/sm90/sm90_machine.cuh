@@ -20,9 +20,9 @@ namespace mk::sm90 {
 template <Crew C, class Pace = NoPace>
 class Sm90Machine {
  public:
-  // `pieces` is null for a worker that never copies.
-  __device__ Sm90Machine(const RankView& view, const Post& post, BulkPieces* pieces, const Pace& pace = Pace())
-      : view_(view), post_(post), copier_(pieces), pace_(pace) {}
+  // `worker` is its number in the rank; `pieces` is null for one that never copies.
+  __device__ Sm90Machine(const RankView& view, const Post& post, int worker, BulkPieces* pieces, const Pace& pace)
+      : view_(view), post_(post), worker_(worker), copier_(pieces), pace_(pace) {}
 
   __device__ const WorldShape& world() const { return view_.world; }
   __device__ int rank() const { return view_.rank; }
@@ -99,7 +99,7 @@ class Sm90Machine {
 
   __device__ void note(const Event&) {}
 
-  // The worker's last act; the block adds to `exits` when all its threads are done.
+  // The worker's last act; its block adds to `exits` when all its threads are done.
   __device__ void close() {
     if (!crew_.is_leader()) return;
     copier_.finish();  // a role that gave up may have left copies that still read this block's shared memory
@@ -156,7 +156,7 @@ class Sm90Machine {
   }
 
   __device__ void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
-    FaultRecord& record = view_.faults[blockIdx.x];
+    FaultRecord& record = view_.faults[worker_];
     if (SystemAtomics::load_acquire(&record.sealed) == 0) {  // the first fault of a worker is the one to tell
       record.kind = kind;
       record.rank = view_.rank;
@@ -175,6 +175,7 @@ class Sm90Machine {
 
   const RankView& view_;
   const Post post_;
+  const int worker_;
   BulkCopier copier_;
   [[no_unique_address]] C crew_;
   [[no_unique_address]] Pace pace_;

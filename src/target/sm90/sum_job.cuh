@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/sum_job.cuh — a block adds images up: fp32, in the order given, rounded once.
+// target/sm90/sum_job.cuh — a warp adds images of a tile up: fp32, in the order given, rounded once.
 //
-// A thread has kInHand chunks of 16 bytes in hand, so that so many loads of an image are under way.  Reads go
-// past the L1 cache: others have written what is read, during this launch.
+// Images come piece by piece through a ring in shared memory, so that loads are in flight while the warp adds; a
+// sum is written over its last addend, and leaves from there.  All bytes of a tile are alike here: where an
+// element belongs is the caller's business.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -10,16 +11,11 @@
 
 #include <cstdint>
 
+#include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/epilogue.cuh"
+#include "target/sm90/gemm_shared.cuh"
 
 namespace mk::sm90 {
-
-// Images of one tile at equal distances.
-struct ImageRow {
-  const std::byte* first = nullptr;
-  uint64_t stride = 0;  // bytes
-  int count = 0;
-};
 
 // Eight elements in fp32.
 template <class Element>
@@ -36,97 +32,95 @@ struct Chunk {
       values[2 * i + 1] += pair.y;
     }
   }
-  __device__ void add(const Chunk& other) {
-#pragma unroll
-    for (int i = 0; i < 8; ++i) values[i] += other.values[i];
-  }
   __device__ uint4 rounded() const {
     return {pack<Element>(values[0], values[1]), pack<Element>(values[2], values[3]),
             pack<Element>(values[4], values[5]), pack<Element>(values[6], values[7])};
   }
 };
 
-// What a thread of the block has in hand of a tile: chunks first, first + threads, …
 template <class Element>
-class Handful {
+class SumJob {
  public:
-  static constexpr int kInHand = 4;
+  __device__ explicit SumJob(BulkPieces& pieces) : pieces_(pieces) {}
 
-  __device__ Handful(int first, int chunks) : first_(first), chunks_(chunks) {}
-
-  __device__ void add(const std::byte* image) {
-    uint4 bits[kInHand];
-    load(image, bits);
-    add(bits);
-  }
-  // Two images at a time are under way.
-  __device__ void add(const ImageRow& images) {
-    const std::byte* image = images.first;
-    int left = images.count;
-    for (; left >= 2; left -= 2, image += 2 * images.stride) {
-      uint4 bits[2][kInHand];
-      load(image, bits[0]);
-      load(image + images.stride, bits[1]);
-      add(bits[0]);
-      add(bits[1]);
-    }
-    if (left == 1) add(image);
-  }
-  __device__ void add(const Handful& other) {
-#pragma unroll
-    for (int i = 0; i < kInHand; ++i) sums_[i].add(other.sums_[i]);
-  }
-
-  // write(chunk, bits)
-  template <class Write>
-  __device__ void write(Write&& write) const {
-#pragma unroll
-    for (int i = 0; i < kInHand; ++i) {
-      if (at(i) < chunks_) write(at(i), sums_[i].rounded());
+  // Sums `count` images of so many bytes; image_at(i) is where the i-th lies.  Calls send(piece, first, bytes) for
+  // each piece of the sum; in there the leader's bulk copies may read the piece, and so may every lane.
+  template <class ImageAt, class Send>
+  __device__ void run(int count, uint32_t bytes, ImageAt&& image_at, Send&& send) {
+    Loading next{0, 0};
+    const auto load_next = [&] {
+      if (!is_leader() || next.first >= bytes) return;
+      load(image_at(next.image) + next.first, piece_bytes(bytes - next.first));
+      next.advance(count);
+    };
+    for (int i = 0; i < BulkPieces::kAhead; ++i) load_next();
+    for (uint32_t first = 0; first < bytes; first += BulkPieces::kPieceBytes) {
+      const uint32_t left = piece_bytes(bytes - first);
+      Chunk<Element> sums[kChunks];
+      for (int image = 0; image < count; ++image, ++taken_) {
+        std::byte* const piece = pieces_.data[taken_.slot];
+        wait_phase(&pieces_.loaded[taken_.slot], taken_.phase);
+        if (count > 1) add(sums, piece);
+        if (image == count - 1) {
+          if (count > 1) write(sums, piece);
+          send(piece, first, left);
+        }
+        __syncwarp();                                        // all lanes are done with the piece
+        if (is_leader()) ptx::cp_async_bulk_commit_group();  // one for each piece, often empty: load counts them
+        load_next();
+      }
     }
   }
 
  private:
-  __device__ void load(const std::byte* image, uint4 (&bits)[kInHand]) const {
-#pragma unroll
-    for (int i = 0; i < kInHand; ++i) {
-      bits[i] = at(i) < chunks_ ? __ldcg(reinterpret_cast<const uint4*>(image) + at(i)) : uint4{};
-    }
-  }
-  __device__ void add(const uint4 (&bits)[kInHand]) {
-#pragma unroll
-    for (int i = 0; i < kInHand; ++i) sums_[i].add(bits[i]);
-  }
-  __device__ int at(int i) const { return first_ + i * static_cast<int>(blockDim.x); }
+  static constexpr int kChunkBytes = 16;
+  static constexpr int kChunks = BulkPieces::kPieceBytes / kChunkBytes / 32;  // of a lane
 
-  int first_;
-  int chunks_;
-  Chunk<Element> sums_[kInHand];
+  struct Loading {
+    int image;
+    uint32_t first;
+    __device__ void advance(int count) {
+      if (++image < count) return;
+      image = 0;
+      first += BulkPieces::kPieceBytes;
+    }
+  };
+
+  __device__ static bool is_leader() { return threadIdx.x % 32 == 0; }
+  __device__ static uint32_t piece_bytes(uint32_t left) { return min_of(left, BulkPieces::kPieceBytes); }
+  __device__ static uint4* chunk_of(std::byte* piece, int i) {
+    return reinterpret_cast<uint4*>(piece) + i * 32 + threadIdx.x % 32;
+  }
+
+  __device__ void load(const std::byte* from, uint32_t bytes) {
+    // What was in the piece has been sent, or was only read: see BulkCopier.
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - BulkPieces::kAhead>{});
+    uint64_t* const loaded = &pieces_.loaded[loading_.slot];
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, loaded, bytes);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_.data[loading_.slot], from, bytes, loaded);
+    ++loading_;
+  }
+
+  // All of the piece, even where its end holds nothing of use: so no load waits for a branch.
+  __device__ static void add(Chunk<Element> (&sums)[kChunks], std::byte* piece) {
+    uint4 bits[kChunks];
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) bits[i] = *chunk_of(piece, i);
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) sums[i].add(bits[i]);
+  }
+
+  // Every lane over what it has read itself.
+  __device__ static void write(const Chunk<Element> (&sums)[kChunks], std::byte* piece) {
+#pragma unroll
+    for (int i = 0; i < kChunks; ++i) *chunk_of(piece, i) = sums[i].rounded();
+    shared_stores_before_tma();
+    __syncwarp();
+  }
+
+  BulkPieces& pieces_;
+  Cursor<BulkPieces::kPieces> loading_;  // the leader's
+  Cursor<BulkPieces::kPieces> taken_;
 };
-
-// Calls sum(handful) and then hands its chunks to write, for a whole tile; every thread of the block calls this.
-template <class Element, class Sum, class Write>
-__device__ void sum_tile(int chunks, Sum&& sum, Write&& write) {
-  const int step = static_cast<int>(blockDim.x) * Handful<Element>::kInHand;
-  for (int first = static_cast<int>(threadIdx.x); first < chunks; first += step) {
-    Handful<Element> sums(first, chunks);
-    sum(sums);
-    sums.write(write);
-  }
-}
-
-// The sum of `others`, where the sum of `own` stands at `position` among them.
-template <class Element>
-__device__ void add_nodes(Handful<Element>& sums, Handful<Element>& own_sums, const ImageRow& own,
-                          const ImageRow& others, int position) {
-  for (int i = 0; i < own.count; ++i) own_sums.add(own.first + i * own.stride);  // two at a time would spill
-  for (int node = 0; node <= others.count; ++node) {
-    if (node == position) {
-      sums.add(own_sums);
-    } else {
-      sums.add(others.first + (node < position ? node : node - 1) * others.stride);
-    }
-  }
-}
 
 }  // namespace mk::sm90

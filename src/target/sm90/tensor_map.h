@@ -21,7 +21,8 @@ struct ShardedMatrix {
   int64_t shards = 1;
 };
 
-// A box is box_cols × box_rows of one shard, 128-byte swizzled in shared memory; box_cols is 64.
+// A box is box_cols × box_rows of one shard; in shared memory its rows, of 64 or 32 columns, are swizzled over their
+// whole 128 or 64 bytes.
 CUtensorMap make_tensor_map(const ShardedMatrix& matrix, int box_cols, int box_rows);
 
 // The right operand of a GEMM, in boxes as LoadJob takes them.

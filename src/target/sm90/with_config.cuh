@@ -12,16 +12,21 @@
 
 namespace mk::sm90 {
 
+// Calls body.operator()<Config>() for each configuration in the list.
+template <class Configs, class Body>
+void for_each_config(Body&& body) {
+  [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
+    (body.template operator()<std::tuple_element_t<kIndex, Configs>>(), ...);
+  }
+  (std::make_index_sequence<std::tuple_size_v<Configs>>());
+}
+
 // Calls body.operator()<Config>() for the configuration in the list whose tile this is.
 template <class Configs, class Body>
 void with_tile(const GemmTile& tile, Body&& body) {
-  const auto try_config = [&]<class Config>() {
+  for_each_config<Configs>([&]<class Config>() {
     if (tile_of<Config>() == tile) body.template operator()<Config>();
-  };
-  [&]<size_t... kIndex>(std::index_sequence<kIndex...>) {
-    (try_config.template operator()<std::tuple_element_t<kIndex, Configs>>(), ...);
-  }
-  (std::make_index_sequence<std::tuple_size_v<Configs>>());
+  });
 }
 
 template <DType kDType>
