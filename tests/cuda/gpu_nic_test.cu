@@ -8,11 +8,9 @@
 
 #include "base/atomics.h"
 #include "base/cuda_api.h"
-#include "base/math.h"
 #include "bench/nic_fabric.h"
 #include "bench/nics.h"
 #include "bench/pace_spec.h"
-#include "target/sm90/gemm_config.h"
 #include "target/sm90/pace.cuh"
 #include "tests/cuda/gpu_launch.h"
 
@@ -24,14 +22,13 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kTimeoutNs = 5'000'000'000;
 
 // One warp is the NIC; a thread of another is a worker that leaves when the host says so.
-template <int kCopiers>
-__global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch) {
+__global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch, int copiers) {
   extern __shared__ __align__(128) std::byte memory[];
   auto* const pieces = reinterpret_cast<sm90::BulkPieces*>(memory);
-  if (threadIdx.x < kCopiers) sm90::BulkCopier::prepare(pieces[threadIdx.x]);
+  if (static_cast<int>(threadIdx.x) < copiers) sm90::BulkCopier::prepare(pieces[threadIdx.x]);
   __syncthreads();
   if (threadIdx.x < 32) {
-    sm90::PacedLink(pace).serve_puts<kCopiers>(*pieces, launch);
+    sm90::PacedLink(pace).serve_puts(pieces, copiers, launch);
   } else if (threadIdx.x == 32) {
     const uint64_t began = sm90::clock_ns();
     while (sm90::SystemAtomics::load_acquire(go) < launch && sm90::clock_ns() - began < kTimeoutNs) {
@@ -40,18 +37,8 @@ __global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t*
   }
 }
 
-struct NicKernel {
-  void (*kernel)(RankPace pace, const uint64_t* go, uint64_t launch);
-  int num_copiers;
-};
-
-template <int kCopiers>
-constexpr NicKernel kNicKernel{nic_alone<kCopiers>, kCopiers};
-
-constexpr int kMostCopiers = static_cast<int>(min_of<size_t>(4, sm90::kSharedLimit / sizeof(sm90::BulkPieces)));
-
 // Rank 0 puts to rank 1.  Signal i of rank 1 is for puts numbered i modulo kSignals.
-class GpuNic : public testing::TestWithParam<NicKernel> {
+class GpuNic : public testing::TestWithParam<int> {
  protected:
   static constexpr uint64_t kWords = 1 << 20;
   static constexpr uint64_t kBytes = kWords * sizeof(uint64_t);
@@ -97,11 +84,10 @@ class GpuNic : public testing::TestWithParam<NicKernel> {
   // A launch during which these puts are made; gives the time from the first put to the last completion.
   double launch(NicFabric& fabric, const Nics& nics, const std::vector<Command>& commands) {
     const RankPace pace{{}, nics.queue(0)};
-    const auto [kernel, num_copiers] = GetParam();
-    const int shared_bytes = num_copiers * static_cast<int>(sizeof(sm90::BulkPieces));
-    check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
+    const int shared_bytes = GetParam() * static_cast<int>(sizeof(sm90::BulkPieces));
+    check_cuda(cudaFuncSetAttribute(nic_alone, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
                "reserve shared memory");
-    kernel<<<1, 64, shared_bytes>>>(pace, go, ++launches);
+    nic_alone<<<1, 64, shared_bytes>>>(pace, go, ++launches, GetParam());
     check_cuda(cudaGetLastError(), "launch");
     const Clock::time_point began = Clock::now();
     const Clock::time_point give_up = began + std::chrono::nanoseconds(kTimeoutNs);
@@ -126,8 +112,7 @@ class GpuNic : public testing::TestWithParam<NicKernel> {
   uint64_t launches = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Copiers, GpuNic, testing::Values(kNicKernel<1>, kNicKernel<kMostCopiers>),
-                         [](const auto& info) { return info.index == 0 ? "One" : "Several"; });
+INSTANTIATE_TEST_SUITE_P(Copiers, GpuNic, testing::Values(1, 2, 5), testing::PrintToStringParamName());
 
 TEST_P(GpuNic, BytesAndSignalsOfEveryPutArriveInLaunchAfterLaunch) {
   const Nics nics({2, 1}, 0);

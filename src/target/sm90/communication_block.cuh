@@ -13,7 +13,8 @@
 
 namespace mk::sm90 {
 
-// A ring of pieces for each worker, and one for the warp that serves puts where the pace asks for that.
+// A ring of pieces for each worker, and one for the warp that serves puts where the pace asks for that; it also has
+// those of workers that the block does not have.
 constexpr size_t kCommunicationShared = (kCommunicationWorkersPerSm + 1) * sizeof(BulkPieces);
 
 // What a block asks for, whichever kind it is; 1024 to align the whole to a swizzle atom.
@@ -26,22 +27,25 @@ __device__ void communicate(const RankView& view, const RoleCounts& roles, const
                             std::byte* memory, Work&& work) {
   const BlockWorkers own = workers_of(roles, static_cast<int>(blockIdx.x));
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  const bool serves = Pace::kServesPuts && blockIdx.x == 0 && warp == kCommunicationWorkersPerSm;
+  const bool is_last = static_cast<int>(blockIdx.x) == communication_blocks(roles) - 1;  // it has the fewest workers
+  const bool serves = Pace::kServesPuts && is_last && warp == kCommunicationWorkersPerSm;
   if (warp >= own.count && !serves) return;
-  BulkPieces& pieces = reinterpret_cast<BulkPieces*>(memory)[warp];
-  if (threadIdx.x % 32 == 0) BulkCopier::prepare(pieces);
+  BulkPieces* const pieces = reinterpret_cast<BulkPieces*>(memory) + (serves ? own.count : warp);
+  const int num_pieces = serves ? kCommunicationWorkersPerSm + 1 - own.count : 1;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  if (lane < num_pieces) BulkCopier::prepare(pieces[lane]);
   __syncwarp();
   if (!serves) {
     const int worker = own.first + warp;
     const Post post = roles.post_of(worker);
-    Sm90Machine<WarpCrew, Pace> machine(view, post, worker, &pieces, Pace(pace));
-    work(machine, post, pieces);
+    Sm90Machine<WarpCrew, Pace> machine(view, post, worker, pieces, Pace(pace));
+    work(machine, post, *pieces);
     machine.close();
-    if (threadIdx.x % 32 == 0) Pace(pace).leave();
+    if (lane == 0) Pace(pace).leave();
   }
   if constexpr (Pace::kServesPuts) {
     const uint64_t epoch = view.epoch_after(SystemAtomics::load_acquire(view.exits));
-    if (serves) Pace(pace).serve_puts(pieces, epoch * roles.communicating());
+    if (serves) Pace(pace).serve_puts(pieces, num_pieces, epoch * roles.communicating());
   }
 }
 

@@ -2,8 +2,8 @@
 // target/sm90/nic_warp.cuh — a warp that plays the NIC of its rank, for benchmarks.
 //
 // A put leaves when those before it have, takes the time its bytes take on the link, and is delivered a
-// latency later.  Lane i holds the put whose number is i modulo 32; the first kCopiers lanes copy, each through
-// pieces of its own, because one has too few bytes in flight for a fast link.
+// latency later.  Lane i holds the put whose number is i modulo 32; the first lanes are copiers, each with
+// pieces of its own, because one has few bytes in flight for a fast link.
 //
 //   step      which put                     when
 //   take      all that are posted           none is left to copy: a look over PCIe takes microseconds
@@ -29,12 +29,12 @@
 
 namespace mk::sm90 {
 
-template <int kCopiers>
 class NicWarp {
  public:
-  // All lanes call everything.  `pieces` are kCopiers, prepared and nobody else's.
-  __device__ NicWarp(const NicQueue& nic, BulkPieces* pieces)
+  // All lanes call everything.  There are pieces for every copier, prepared and nobody else's.
+  __device__ NicWarp(const NicQueue& nic, BulkPieces* pieces, int num_copiers)
       : nic_(nic),
+        num_copiers_(num_copiers),
         lane_(threadIdx.x % kLanes),
         copier_(pieces + (is_copier() ? lane_ : 0)),
         taken_(nic.words->served),
@@ -73,12 +73,11 @@ class NicWarp {
   static constexpr uint64_t kPartBytes = 16 << 10;  // of a slice, for each copier
   static constexpr uint64_t kMostUntold = 16;
   static constexpr unsigned kNapNs = 500;  // between looks over PCIe when idle
-  static_assert(kCopiers >= 1 && kCopiers <= kLanes);
 
   using NearWord = cuda::atomic_ref<uint64_t, cuda::thread_scope_device>;
 
   __device__ bool is_leader() const { return lane_ == 0; }
-  __device__ bool is_copier() const { return lane_ < kCopiers; }
+  __device__ bool is_copier() const { return lane_ < num_copiers_; }
   __device__ static uint64_t from_lane(uint64_t value, int lane) { return __shfl_sync(kAllLanes, value, lane); }
   __device__ static uint64_t from_leader(uint64_t value) { return from_lane(value, 0); }
 
@@ -114,7 +113,7 @@ class NicWarp {
     const uint64_t bytes = from_lane(put_.bytes, holder);
     const auto* from = reinterpret_cast<const std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.from), holder));
     auto* to = reinterpret_cast<std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.to), holder));
-    const uint64_t end = min_of<uint64_t>(bytes, slices_end_ + kCopiers * kPartBytes);
+    const uint64_t end = min_of<uint64_t>(bytes, slices_end_ + num_copiers_ * kPartBytes);
     const uint64_t part = slices_end_ + lane_ * kPartBytes;
     if (is_copier() && part < end) copier_.copy(to + part, from + part, min_of<uint64_t>(end - part, kPartBytes));
     __syncwarp();
@@ -143,6 +142,7 @@ class NicWarp {
   }
 
   const NicQueue& nic_;
+  const int num_copiers_;  // at least one
   const int lane_;
   BulkCopier copier_;  // a copier's own
   NicPut put_;         // this lane's
