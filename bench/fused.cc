@@ -2,6 +2,9 @@
 // bench/fused.cc — see fused.h.
 #include "bench/fused.h"
 
+#include <algorithm>
+
+#include "base/check.h"
 #include "bench/baseline.h"
 #include "bench/paced_kernels.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
@@ -20,10 +23,36 @@ void for_each_rank(const FusedRun& run, Launch&& launch) {
   }
 }
 
+// The warp that plays the NIC has the rings that the workers of a rank's last communication block leave: two are
+// enough for its pace.  So the model may have two workers fewer than the library would take.
+constexpr int kNicRings = 2;
+
+bool leaves_rings(int communicating) {
+  const int last = communicating % kCommunicationWorkersPerSm;
+  return last > 0 && last <= kCommunicationWorkersPerSm - kNicRings;
+}
+
+// The caller's split, or the operator's.
+Split split_of(const FusedRun& run, RoleCounts chosen) {
+  if (run.shape.world.nodes == 1) return run.split;
+  if (!dense::is_open(run.split)) {
+    check_arg(leaves_rings(chosen.communicating()),
+              "split has {} workers that communicate; of every eight the NIC needs two, so 6 or 14 are fine",
+              chosen.communicating());
+    return run.split;
+  }
+  while (!leaves_rings(chosen.communicating())) {
+    --*std::ranges::max({&chosen.intra, &chosen.forward, &chosen.reduce}, {}, [](int* count) { return *count; });
+  }
+  return {chosen.compute, chosen.intra, chosen.send, chosen.forward, chosen.reduce};
+}
+
 const runtime::Plan& plan_ag_gemm(const FusedRun& run) {
   const ag_gemm_op::Problem problem{run.shape.world, run.shape.m, run.shape.n, run.shape.k, run.shape.dtype};
   ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
-  return ag_gemm_op::plan_for(run.world, problem, {.split = run.split});
+  const Places places = run.world.device().places_per_rank();
+  return ag_gemm_op::plan_for(run.world, problem,
+                              {.split = split_of(run, ag_gemm_op::choose_roles(problem, run.split, places))});
 }
 
 dense::Problem sum_problem(const FusedRun& run) {
@@ -32,14 +61,18 @@ dense::Problem sum_problem(const FusedRun& run) {
 
 const runtime::Plan& plan_gemm_rs(const FusedRun& run) {
   gemm_rs_op::check_problem(sum_problem(run), DeviceKind::kCuda);
-  return gemm_rs_op::plan_for(run.world, sum_problem(run), run.split);
+  const Places places = run.world.device().places_per_rank();
+  const RoleCounts roles = gemm_rs_op::choose_roles(sum_problem(run), run.split, places);
+  return gemm_rs_op::plan_for(run.world, sum_problem(run), split_of(run, roles));
 }
 
 AllReducePath path_of(const FusedRun& run) { return gemm_ar_op::path_for(sum_problem(run), AllReducePath::kAuto); }
 
 const runtime::Plan& plan_gemm_ar(const FusedRun& run) {
   gemm_ar_op::check_problem(sum_problem(run), path_of(run), DeviceKind::kCuda);
-  return gemm_ar_op::plan_for(run.world, sum_problem(run), path_of(run), run.split);
+  const Places places = run.world.device().places_per_rank();
+  const RoleCounts roles = gemm_ar_op::choose_roles(sum_problem(run), path_of(run), run.split, places);
+  return gemm_ar_op::plan_for(run.world, sum_problem(run), path_of(run), split_of(run, roles));
 }
 
 void launch_ag_gemm(const FusedRun& run) {

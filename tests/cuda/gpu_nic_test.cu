@@ -23,12 +23,13 @@ constexpr uint64_t kTimeoutNs = 5'000'000'000;
 
 // One warp is the NIC; a thread of another is a worker that leaves when the host says so.
 __global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch, int copiers) {
-  extern __shared__ __align__(128) std::byte memory[];
-  auto* const pieces = reinterpret_cast<sm90::BulkPieces*>(memory);
-  if (static_cast<int>(threadIdx.x) < copiers) sm90::BulkCopier::prepare(pieces[threadIdx.x]);
+  extern __shared__ std::byte memory[];
+  auto& rings = *reinterpret_cast<sm90::BulkRings*>(memory + (-sm90::shared_address(memory) & 1023));
+  const int first = sm90::BulkRings::kRings - copiers;
+  if (static_cast<int>(threadIdx.x) < copiers) sm90::BulkCopier::prepare(rings.pieces(first + threadIdx.x));
   __syncthreads();
   if (threadIdx.x < 32) {
-    sm90::PacedLink(pace).serve_puts(pieces, copiers, launch);
+    sm90::PacedLink(pace).serve_puts(rings, first, launch);
   } else if (threadIdx.x == 32) {
     const uint64_t began = sm90::clock_ns();
     while (sm90::SystemAtomics::load_acquire(go) < launch && sm90::clock_ns() - began < kTimeoutNs) {
@@ -84,7 +85,7 @@ class GpuNic : public testing::TestWithParam<int> {
   // A launch during which these puts are made; gives the time from the first put to the last completion.
   double launch(NicFabric& fabric, const Nics& nics, const std::vector<Command>& commands) {
     const RankPace pace{{}, nics.queue(0)};
-    const int shared_bytes = GetParam() * static_cast<int>(sizeof(sm90::BulkPieces));
+    const int shared_bytes = static_cast<int>(sizeof(sm90::BulkRings)) + 1024;
     check_cuda(cudaFuncSetAttribute(nic_alone, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
                "reserve shared memory");
     nic_alone<<<1, 64, shared_bytes>>>(pace, go, ++launches, GetParam());

@@ -43,7 +43,7 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
   if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.own, &p.b}) sm90::prefetch_tensor_map(map);
   }
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, nullptr, sm90::NoPace());
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
@@ -117,7 +117,9 @@ __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __gr
   if (post.role == Role::kCompute) {
     compute<Config, Element, kOrder>(p, post, worker, memory);
   } else {
-    const auto work = [&](auto& machine, const Post& own, sm90::BulkPieces&) { communicate(machine, p.layout, own); };
+    const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces&) {
+      communicate(machine, p.layout, own);
+    };
     sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
   }
   sm90::end_jobs<Config>();

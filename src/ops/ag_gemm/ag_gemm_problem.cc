@@ -3,7 +3,6 @@
 #include "ops/ag_gemm/ag_gemm_problem.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -12,15 +11,6 @@
 #include "target/sm90/gemm_config.h"
 
 namespace mk::ag_gemm_op {
-namespace {
-
-// As many row blocks as make a wave of tiles as high as it is wide: then it reads the least.
-int band_of(int tile_m, int tile_n, int tiles_at_once) {
-  return std::max(1, static_cast<int>(std::lround(std::sqrt(static_cast<double>(tiles_at_once) * tile_n / tile_m))));
-}
-
-}  // namespace
-
 void check_problem(const Problem& problem, DeviceKind device) {
   dense::check_world_divides_m(problem);
   dense::check_sizes(problem, device);
@@ -66,7 +56,10 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
             "tile.cluster is {}; with {} workers that compute and {} that do not it must be 1", tile.cluster,
             blocks.compute, blocks.others);
   const int rows = tile.m * tile.cluster;
-  return {.m = rows, .n = tile.n, .band = band_of(rows, tile.n, roles.compute / tile.cluster), .cluster = tile.cluster};
+  return {.m = rows,
+          .n = tile.n,
+          .band = dense::band_of(rows, tile.n, roles.compute / tile.cluster),
+          .cluster = tile.cluster};
 }
 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
@@ -77,7 +70,14 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
     return dense::checked_split("ag_gemm", problem.world, asked,
                                 {.intra = has_peers, .send = has_nodes, .forward = forwards}, places);
   }
-  const int share = dense::fair_share(places, std::max(1, has_peers + has_nodes + forwards));
+  // A rank gives its shard to its peers, stages it for the network, which carries it to every other node, and
+  // passes on what it gets from there.
+  const double shards = problem.world.nodes * (problem.world.ranks - 1) + (has_nodes ? problem.world.nodes : 0);
+  const double k = static_cast<double>(problem.k);
+  const double m = static_cast<double>(problem.m);
+  const dense::RankWork work{2 * m * static_cast<double>(problem.n) * k,
+                             shards * m / problem.world.size() * k * static_cast<double>(size_of(problem.dtype))};
+  const int share = dense::fair_share(places, std::max(1, has_peers + has_nodes + forwards), work);
   RoleCounts roles;
   roles.intra = has_peers ? share : 0;
   roles.send = has_nodes ? std::clamp(share / 2, 1, 2) : 0;  // the network has a ninth of NVLink's speed

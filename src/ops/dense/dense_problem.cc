@@ -3,6 +3,7 @@
 #include "ops/dense/dense_problem.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -21,11 +22,14 @@ struct RoleRow {
 
 int64_t cols_of(const Tensor& b, BOrder order) { return order == BOrder::kNK ? b.rows : b.cols; }
 
+int band_of(int tile_m, int tile_n, int tiles_at_once) {
+  return std::max(1, static_cast<int>(std::lround(std::sqrt(static_cast<double>(tiles_at_once) * tile_n / tile_m))));
+}
+
 TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks) {
-  constexpr int kBandRows = 512;  // low, so that a band is reduced early
   const sm90::GemmTile tile =
       sm90::choose_tile(sm90::kSoloTiles, {problem.m / shards, shards, problem.n, problem.k}, {.compute = blocks});
-  return {.m = tile.m, .n = tile.n, .band = kBandRows / tile.m};
+  return {.m = tile.m, .n = tile.n, .band = band_of(tile.m, tile.n, blocks)};
 }
 
 void check_sizes(const Problem& problem, DeviceKind device) {
@@ -125,9 +129,16 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
   return roles;
 }
 
-int fair_share(const Places& places, int roles) {
+int fair_share(const Places& places, int roles, const RankWork& work) {
   if (places.sharing == 1) return std::clamp(places.count / 16, 1, 8);
-  return ceil_div(std::max(1, places.count / 32) * places.sharing, roles);
+  // Of one SM, measured on an H200 (docs/performance.md).  The second is what it moves while the others compute.
+  constexpr double kFlopsPerSecond = 6e12;
+  constexpr double kBytesPerSecond = 60e9;
+  constexpr double kTolerance = 0.1;  // of a place: less is not worth one
+  const double moving = work.moved_bytes / kBytesPerSecond;
+  const double share = moving / (moving + work.flops / kFlopsPerSecond);
+  const int wanted = static_cast<int>(std::ceil(share * places.count - kTolerance));
+  return ceil_div(std::clamp(wanted, 1, std::max(1, places.count / 4)) * places.sharing, roles);
 }
 
 RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places) {

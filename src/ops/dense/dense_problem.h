@@ -35,6 +35,9 @@ struct TileShape {
 // Columns of the result.
 int64_t cols_of(const Tensor& b, BOrder order);
 
+// Row blocks of a band: as many as make a wave of tiles as high as it is wide, for then it reads the least.
+int band_of(int tile_m, int tile_n, int tiles_at_once);
+
 // The tile of a GPU for a result whose rows are cut into shards, computed by so many blocks.
 TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks);
 
@@ -69,9 +72,15 @@ bool is_open(const Split& split);  // the caller leaves it to the operator
 RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
                          const Places& places);
 
-// How many workers each of so many communication roles should have.  Where they share places, all together take
-// a thirty-second of a rank's; where each has its own, eight of a kind keep NVLink busy.
-int fair_share(const Places& places, int roles);
+// What a rank does in a launch.
+struct RankWork {
+  double flops = 0;
+  double moved_bytes = 0;  // read by its communication workers, and by whoever carries its puts
+};
+
+// How many workers each of so many communication roles should have.  Where they share places, all together get as
+// many places as keep pace with those that compute; where each has its own, eight of a kind keep NVLink busy.
+int fair_share(const Places& places, int roles, const RankWork& work);
 
 // `roles` with compute workers on all places that are left.
 RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places);

@@ -25,7 +25,8 @@ struct ResultMatrix {
 template <class Element>
 class SumBody {
  public:
-  __device__ SumBody(const RankView& view, const TileImage& image, const ResultMatrix& c, sm90::BulkPieces& pieces)
+  __device__ SumBody(const RankView& view, const TileImage& image, const ResultMatrix& c,
+                     const sm90::BulkPieces& pieces)
       : view_(view), image_(image), c_(c), job_(pieces) {}
 
   __device__ void sum(const Tile& tile, const Addends& addends, const Place& to) {

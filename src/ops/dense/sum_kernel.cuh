@@ -93,7 +93,7 @@ template <class Config, class Element, class Op, class Pace>
 __device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
                               sm90::GemmShared<Config, Element>& shared) {
   const int worker = p.layout.roles.communicating() + post.index;
-  sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, worker, nullptr, Pace(p.pace));
+  sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
   sm90::StoreJob<Config, Element> job(shared);
   const int receivers = Op::num_receivers(p.layout);
   bool alive = true;
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_c
   if (post.role == Role::kCompute) {
     compute<Config, Element, kOrder>(p, post, memory);
   } else {
-    const auto work = [&](auto& machine, const Post& own, sm90::BulkPieces& pieces) {
+    const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces& pieces) {
       SumBody<Element> body(p.view, p.layout.image(), {p.out, &p.c, Op::Layout::kOutput}, pieces);
       Op::communicate(machine, p.layout, own, body);
     };

@@ -40,7 +40,12 @@ RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split&
     const char* name = path == AllReducePath::kTwoShot ? "gemm_ar in two shots" : "gemm_ar in one shot";
     return dense::checked_split(name, problem.world, asked, {.intra = gathers, .reduce = has_others}, places);
   }
-  const int share = dense::fair_share(places, gathers ? 2 : 1);  // gathering moves as much as reducing
+  dense::RankWork work = gemm_rs_op::work_of(problem);
+  if (gathers) {  // nearly the whole result is read once more, and own rows are carried to every other node
+    const double shard = static_cast<double>(problem.m) * static_cast<double>(problem.n) / problem.world.size();
+    work.moved_bytes += shard * (problem.world.size() + problem.world.nodes - 2) * size_of(problem.dtype);
+  }
+  const int share = dense::fair_share(places, gathers ? 2 : 1, work);
   RoleCounts roles;
   roles.reduce = has_others ? share : 0;
   roles.intra = gathers ? share : 0;

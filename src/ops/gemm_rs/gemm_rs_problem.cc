@@ -13,13 +13,22 @@ void check_problem(const Problem& problem, DeviceKind device) {
   dense::check_world_divides_m(problem);
 }
 
+// A rank reads its node's partial results of its rail's rows, and what it sends and gets is carried.
+dense::RankWork work_of(const Problem& problem) {
+  const WorldShape& world = problem.world;
+  const double result = static_cast<double>(problem.m) * static_cast<double>(problem.n);
+  const double images = world.nodes * world.ranks + 2.0 * (world.nodes - 1);  // of a shard
+  return {2 * result * static_cast<double>(problem.k),
+          result / world.size() * images * static_cast<double>(size_of(problem.dtype))};
+}
+
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
   const bool has_others = problem.world.size() > 1;
   if (!dense::is_open(asked)) {
     return dense::checked_split("gemm_rs", problem.world, asked, {.reduce = has_others}, places);
   }
   RoleCounts roles;
-  roles.reduce = has_others ? dense::fair_share(places, 1) : 0;
+  roles.reduce = has_others ? dense::fair_share(places, 1, work_of(problem)) : 0;
   return dense::filled_up(problem.world, roles, places);
 }
 

@@ -99,6 +99,8 @@ struct Layout {
 
 void check_problem(const Problem& problem, DeviceKind device);
 
+dense::RankWork work_of(const Problem& problem);
+
 // The split for a rank's places if the caller left it open; else the caller's, checked.
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places);
 

@@ -10,28 +10,39 @@
 #include <cstdint>
 
 #include "base/math.h"
+#include "core/roles.h"
 #include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
 
 struct BulkPieces {
-  static constexpr int kPieces = 6;
-  static constexpr int kAhead = 4;
+  static constexpr int kPieces = 7;
+  static constexpr int kAhead = 6;  // beside a GEMM a load takes 2.5 µs: speed is what is in flight
   static constexpr uint32_t kPieceBytes = 4 * 1024;
 
-  alignas(1024) std::byte data[kPieces][kPieceBytes];
-  uint64_t loaded[kPieces];
+  std::byte (*data)[kPieceBytes] = nullptr;
+  uint64_t* loaded = nullptr;
+};
+
+// The rings of a block, which leave nothing of its shared memory.
+struct BulkRings {
+  static constexpr int kRings = kCommunicationWorkersPerSm;
+
+  alignas(1024) std::byte data[kRings][BulkPieces::kPieces][BulkPieces::kPieceBytes];
+  uint64_t loaded[kRings][BulkPieces::kPieces];
+
+  __device__ BulkPieces pieces(int ring) { return {data[ring], loaded[ring]}; }
 };
 
 class BulkCopier {
  public:
   // The pieces must not be used by anyone else; one thread calls this before the block synchronises.
-  __device__ static void prepare(BulkPieces& pieces) {
-    for (uint64_t& barrier : pieces.loaded) ptx::mbarrier_init(&barrier, 1);
+  __device__ static void prepare(const BulkPieces& pieces) {
+    for (int i = 0; i < BulkPieces::kPieces; ++i) ptx::mbarrier_init(&pieces.loaded[i], 1);
     barriers_before_use();
   }
 
-  __device__ explicit BulkCopier(BulkPieces* pieces) : pieces_(pieces) {}
+  __device__ explicit BulkCopier(const BulkPieces& pieces) : pieces_(pieces) {}
 
   // Addresses and bytes are multiples of 16.
   __device__ void copy(std::byte* to, const std::byte* from, uint64_t bytes) {
@@ -58,20 +69,19 @@ class BulkCopier {
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - BulkPieces::kAhead>{});
     const uint32_t piece = loads_ % BulkPieces::kPieces;
     ++loads_;
-    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &pieces_->loaded[piece], bytes);
-    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_->data[piece], from, bytes,
-                       &pieces_->loaded[piece]);
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &pieces_.loaded[piece], bytes);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_.data[piece], from, bytes, &pieces_.loaded[piece]);
   }
 
   __device__ void store(std::byte* to, uint32_t bytes) {
     const uint32_t piece = stores_ % BulkPieces::kPieces;
-    wait_phase(&pieces_->loaded[piece], stores_ / BulkPieces::kPieces & 1);
+    wait_phase(&pieces_.loaded[piece], stores_ / BulkPieces::kPieces & 1);
     ++stores_;
-    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, pieces_->data[piece], bytes);
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, pieces_.data[piece], bytes);
     ptx::cp_async_bulk_commit_group();
   }
 
-  BulkPieces* pieces_;
+  const BulkPieces pieces_;
   uint32_t loads_ = 0;
   uint32_t stores_ = 0;
 };

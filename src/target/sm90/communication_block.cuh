@@ -13,15 +13,12 @@
 
 namespace mk::sm90 {
 
-// A ring of pieces for each worker, and one for the warp that serves puts where the pace asks for that; it also has
-// those of workers that the block does not have.
-constexpr size_t kCommunicationShared = (kCommunicationWorkersPerSm + 1) * sizeof(BulkPieces);
-
 // What a block asks for, whichever kind it is; 1024 to align the whole to a swizzle atom.
 template <class Config, class Element>
-constexpr size_t kBlockShared = std::max(sizeof(GemmShared<Config, Element>), kCommunicationShared) + 1024;
+constexpr size_t kBlockShared = std::max(sizeof(GemmShared<Config, Element>), sizeof(BulkRings)) + 1024;
 
-// Every thread of a communication block calls this; warps that are workers call work(machine, post, pieces).
+// Every thread of a communication block calls this; warps that are workers call work(machine, post, pieces).  Where
+// the pace asks for it a warp of the last block serves puts, with the rings that its workers leave.
 template <class Pace, class Work>
 __device__ void communicate(const RankView& view, const RoleCounts& roles, const typename Pace::Setting& pace,
                             std::byte* memory, Work&& work) {
@@ -30,22 +27,23 @@ __device__ void communicate(const RankView& view, const RoleCounts& roles, const
   const bool is_last = static_cast<int>(blockIdx.x) == communication_blocks(roles) - 1;  // it has the fewest workers
   const bool serves = Pace::kServesPuts && is_last && warp == kCommunicationWorkersPerSm;
   if (warp >= own.count && !serves) return;
-  BulkPieces* const pieces = reinterpret_cast<BulkPieces*>(memory) + (serves ? own.count : warp);
-  const int num_pieces = serves ? kCommunicationWorkersPerSm + 1 - own.count : 1;
+  BulkRings& rings = *reinterpret_cast<BulkRings*>(memory);
   const int lane = static_cast<int>(threadIdx.x) % 32;
-  if (lane < num_pieces) BulkCopier::prepare(pieces[lane]);
-  __syncwarp();
   if (!serves) {
+    const BulkPieces pieces = rings.pieces(warp);
+    if (lane == 0) BulkCopier::prepare(pieces);
+    __syncwarp();
     const int worker = own.first + warp;
     const Post post = roles.post_of(worker);
     Sm90Machine<WarpCrew, Pace> machine(view, post, worker, pieces, Pace(pace));
-    work(machine, post, *pieces);
+    work(machine, post, pieces);
     machine.close();
     if (lane == 0) Pace(pace).leave();
-  }
-  if constexpr (Pace::kServesPuts) {
+  } else if constexpr (Pace::kServesPuts) {
+    if (lane < BulkRings::kRings - own.count) BulkCopier::prepare(rings.pieces(own.count + lane));
+    __syncwarp();
     const uint64_t epoch = view.epoch_after(SystemAtomics::load_acquire(view.exits));
-    if (serves) Pace(pace).serve_puts(pieces, num_pieces, epoch * roles.communicating());
+    Pace(pace).serve_puts(rings, own.count, epoch * roles.communicating());
   }
 }
 

@@ -31,12 +31,12 @@ namespace mk::sm90 {
 
 class NicWarp {
  public:
-  // All lanes call everything.  There are pieces for every copier, prepared and nobody else's.
-  __device__ NicWarp(const NicQueue& nic, BulkPieces* pieces, int num_copiers)
+  // All lanes call everything.  Each copier has a ring, from `first_ring` on, prepared and nobody else's.
+  __device__ NicWarp(const NicQueue& nic, BulkRings& rings, int first_ring, int num_copiers)
       : nic_(nic),
         num_copiers_(num_copiers),
         lane_(threadIdx.x % kLanes),
-        copier_(pieces + (is_copier() ? lane_ : 0)),
+        copier_(rings.pieces(first_ring + (is_copier() ? lane_ : 0))),
         taken_(nic.words->served),
         copied_(taken_),
         done_(taken_),
@@ -70,7 +70,7 @@ class NicWarp {
  private:
   static constexpr unsigned kAllLanes = 0xffffffffu;
   static constexpr int kLanes = 32;
-  static constexpr uint64_t kPartBytes = 16 << 10;  // of a slice, for each copier
+  static constexpr uint64_t kPartBytes = 32 << 10;  // of a slice, for each copier
   static constexpr uint64_t kMostUntold = 16;
   static constexpr unsigned kNapNs = 500;  // between looks over PCIe when idle
 

@@ -61,10 +61,10 @@ class PacedLink {
   }
 
   // A whole warp plays the NIC until `left` has reached that: workers that leave × launches so far.  So all
-  // paced launches of a rank are of one plan.  There are `num_copiers` pieces, 1 to 32, all prepared and
+  // paced launches of a rank are of one plan.  The rings from `first` on are prepared and
   // nobody else's; more carry more at a time.
-  __device__ void serve_puts(BulkPieces* pieces, int num_copiers, uint64_t until_left) const {
-    if (pace_.nic.words != nullptr) NicWarp(pace_.nic, pieces, num_copiers).serve(until_left);
+  __device__ void serve_puts(BulkRings& rings, int first, uint64_t until_left) const {
+    if (pace_.nic.words != nullptr) NicWarp(pace_.nic, rings, first, BulkRings::kRings - first).serve(until_left);
   }
 
  private:

@@ -20,8 +20,8 @@ namespace mk::sm90 {
 template <Crew C, class Pace = NoPace>
 class Sm90Machine {
  public:
-  // `worker` is its number in the rank; `pieces` is null for one that never copies.
-  __device__ Sm90Machine(const RankView& view, const Post& post, int worker, BulkPieces* pieces, const Pace& pace)
+  // `worker` is its number in the rank; `pieces` is empty for one that never copies.
+  __device__ Sm90Machine(const RankView& view, const Post& post, int worker, const BulkPieces& pieces, const Pace& pace)
       : view_(view), post_(post), worker_(worker), copier_(pieces), pace_(pace) {}
 
   __device__ const WorldShape& world() const { return view_.world; }
@@ -34,8 +34,13 @@ class Sm90Machine {
   }
 
   __device__ bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    // Tile after tile often hangs on the same signal, and a look takes microseconds beside a GEMM.
+    if (signal == last_signal_ && wanted <= last_wanted_) return true;
     const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, signal);
-    return wait_until(FaultKind::kSignal, word, wanted, signal, subject);
+    if (!wait_until(FaultKind::kSignal, word, wanted, signal, subject)) return false;
+    last_signal_ = signal;
+    last_wanted_ = wanted;
+    return true;
   }
 
   __device__ void add(const Signal& signal, uint64_t amount) {
@@ -183,6 +188,8 @@ class Sm90Machine {
   uint64_t nvlink_bytes_ = 0;
   uint64_t last_put_ = 0;
   uint64_t consumed_seen_ = 0;
+  uint32_t last_signal_ = UINT32_MAX;  // of the last wait that ended well: signals only grow
+  uint64_t last_wanted_ = 0;
 };
 
 }  // namespace mk::sm90

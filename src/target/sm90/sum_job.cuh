@@ -41,7 +41,7 @@ struct Chunk {
 template <class Element>
 class SumJob {
  public:
-  __device__ explicit SumJob(BulkPieces& pieces) : pieces_(pieces) {}
+  __device__ explicit SumJob(const BulkPieces& pieces) : pieces_(pieces) {}
 
   // Sums `count` images of so many bytes; image_at(i) is where the i-th lies.  Calls send(piece, first, bytes) for
   // each piece of the sum; in there the leader's bulk copies may read the piece, and so may every lane.
@@ -118,7 +118,7 @@ class SumJob {
     __syncwarp();
   }
 
-  BulkPieces& pieces_;
+  const BulkPieces pieces_;
   Cursor<BulkPieces::kPieces> loading_;  // the leader's
   Cursor<BulkPieces::kPieces> taken_;
 };
