@@ -22,14 +22,14 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kTimeoutNs = 5'000'000'000;
 
 // One warp is the NIC; a thread of another is a worker that leaves when the host says so.
-__global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch, int copiers) {
+__global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch, int num_rings) {
   extern __shared__ std::byte memory[];
   auto& rings = *reinterpret_cast<sm90::BulkRings*>(memory + (-sm90::shared_address(memory) & 1023));
-  const int first = sm90::BulkRings::kRings - copiers;
-  if (static_cast<int>(threadIdx.x) < copiers) sm90::BulkCopier::prepare(rings.pieces(first + threadIdx.x));
+  const sm90::BulkPieces pieces = rings.joined(sm90::BulkRings::kRings - num_rings);
+  if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
   __syncthreads();
   if (threadIdx.x < 32) {
-    sm90::PacedLink(pace).serve_puts(rings, first, launch);
+    sm90::PacedLink(pace).serve_puts(pieces, launch);
   } else if (threadIdx.x == 32) {
     const uint64_t began = sm90::clock_ns();
     while (sm90::SystemAtomics::load_acquire(go) < launch && sm90::clock_ns() - began < kTimeoutNs) {
@@ -113,7 +113,7 @@ class GpuNic : public testing::TestWithParam<int> {
   uint64_t launches = 0;
 };
 
-INSTANTIATE_TEST_SUITE_P(Copiers, GpuNic, testing::Values(1, 2, 5), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Rings, GpuNic, testing::Values(1, 2, 5), testing::PrintToStringParamName());
 
 TEST_P(GpuNic, BytesAndSignalsOfEveryPutArriveInLaunchAfterLaunch) {
   const Nics nics({2, 1}, 0);

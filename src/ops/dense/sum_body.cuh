@@ -61,9 +61,9 @@ class SumBody {
     return {addends.number > 0 ? resolve(addends.first) : nullptr, addends.stride};
   }
 
-  __device__ static bool is_leader() { return threadIdx.x % 32 == 0; }
   __device__ static void send(std::byte* to, const std::byte* piece, uint32_t bytes) {
-    if (is_leader()) sm90::ptx::cp_async_bulk(sm90::ptx::space_global, sm90::ptx::space_shared, to, piece, bytes);
+    if (sm90::is_one_lane())
+      sm90::ptx::cp_async_bulk(sm90::ptx::space_global, sm90::ptx::space_shared, to, piece, bytes);
   }
 
   // The sum into C; also(piece, first, bytes) sees its pieces too.
@@ -88,7 +88,7 @@ class SumBody {
 
   __device__ void write_half_box(const Tile& tile, const sm90::BoxImage& boxes, const std::byte* piece,
                                  uint32_t first) const {
-    if (!is_leader()) return;
+    if (!sm90::is_one_lane()) return;
     const sm90::BoxImage::Element at = boxes.piece_at(static_cast<int>(first));
     const int32_t to[3] = {static_cast<int32_t>(image_.cols_of(tile).first) + at.col,
                            static_cast<int32_t>(image_.rows_of(tile).first) + at.row,

@@ -17,11 +17,13 @@ namespace mk::sm90 {
 
 struct BulkPieces {
   static constexpr int kPieces = 7;
-  static constexpr int kAhead = 6;  // beside a GEMM a load takes 2.5 µs: speed is what is in flight
-  static constexpr uint32_t kPieceBytes = 4 * 1024;
+  static constexpr uint32_t kPieceBytes = 4 * 1024;  // of a ring as it is
 
-  std::byte (*data)[kPieceBytes] = nullptr;
+  std::byte* data = nullptr;
   uint64_t* loaded = nullptr;
+  uint32_t bytes = kPieceBytes;  // of a piece
+
+  __device__ std::byte* operator[](uint32_t piece) const { return data + piece * bytes; }
 };
 
 // The rings of a block, which leave nothing of its shared memory.
@@ -31,7 +33,11 @@ struct BulkRings {
   alignas(1024) std::byte data[kRings][BulkPieces::kPieces][BulkPieces::kPieceBytes];
   uint64_t loaded[kRings][BulkPieces::kPieces];
 
-  __device__ BulkPieces pieces(int ring) { return {data[ring], loaded[ring]}; }
+  __device__ BulkPieces pieces(int ring) { return {data[ring][0], loaded[ring]}; }
+  // All rings from `first` on as one, with larger pieces.
+  __device__ BulkPieces joined(int first) {
+    return {data[first][0], loaded[first], static_cast<uint32_t>(kRings - first) * BulkPieces::kPieceBytes};
+  }
 };
 
 class BulkCopier {
@@ -47,10 +53,10 @@ class BulkCopier {
   // Addresses and bytes are multiples of 16.
   __device__ void copy(std::byte* to, const std::byte* from, uint64_t bytes) {
     uint64_t loaded = 0;
-    for (uint64_t stored = 0; stored < bytes; stored += BulkPieces::kPieceBytes) {
-      while (loaded < bytes && loaded < stored + uint64_t{BulkPieces::kAhead} * BulkPieces::kPieceBytes) {
+    for (uint64_t stored = 0; stored < bytes; stored += pieces_.bytes) {
+      while (loaded < bytes && loaded < stored + uint64_t{kAhead} * pieces_.bytes) {
         load(from + loaded, piece_bytes(bytes - loaded));
-        loaded += BulkPieces::kPieceBytes;
+        loaded += pieces_.bytes;
       }
       store(to + stored, piece_bytes(bytes - stored));
     }
@@ -60,24 +66,26 @@ class BulkCopier {
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 
  private:
-  __device__ static uint32_t piece_bytes(uint64_t left) {
-    return static_cast<uint32_t>(min_of<uint64_t>(left, BulkPieces::kPieceBytes));
+  static constexpr int kAhead = 4;
+
+  __device__ uint32_t piece_bytes(uint64_t left) const {
+    return static_cast<uint32_t>(min_of<uint64_t>(left, pieces_.bytes));
   }
 
   __device__ void load(const std::byte* from, uint32_t bytes) {
     // The piece was last stored kPieces loads ago; at most kPieces - kAhead stores came after it.
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - BulkPieces::kAhead>{});
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - kAhead>{});
     const uint32_t piece = loads_ % BulkPieces::kPieces;
     ++loads_;
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &pieces_.loaded[piece], bytes);
-    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_.data[piece], from, bytes, &pieces_.loaded[piece]);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_[piece], from, bytes, &pieces_.loaded[piece]);
   }
 
   __device__ void store(std::byte* to, uint32_t bytes) {
     const uint32_t piece = stores_ % BulkPieces::kPieces;
     wait_phase(&pieces_.loaded[piece], stores_ / BulkPieces::kPieces & 1);
     ++stores_;
-    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, pieces_.data[piece], bytes);
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, pieces_[piece], bytes);
     ptx::cp_async_bulk_commit_group();
   }
 

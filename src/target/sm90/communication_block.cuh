@@ -40,10 +40,11 @@ __device__ void communicate(const RankView& view, const RoleCounts& roles, const
     machine.close();
     if (lane == 0) Pace(pace).leave();
   } else if constexpr (Pace::kServesPuts) {
-    if (lane < BulkRings::kRings - own.count) BulkCopier::prepare(rings.pieces(own.count + lane));
+    const BulkPieces pieces = rings.joined(own.count);
+    if (lane == 0) BulkCopier::prepare(pieces);
     __syncwarp();
     const uint64_t epoch = view.epoch_after(SystemAtomics::load_acquire(view.exits));
-    Pace(pace).serve_puts(rings, own.count, epoch * roles.communicating());
+    Pace(pace).serve_puts(pieces, epoch * roles.communicating());
   }
 }
 

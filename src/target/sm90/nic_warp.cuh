@@ -2,8 +2,7 @@
 // target/sm90/nic_warp.cuh — a warp that plays the NIC of its rank, for benchmarks.
 //
 // A put leaves when those before it have, takes the time its bytes take on the link, and is delivered a
-// latency later.  Lane i holds the put whose number is i modulo 32; the first lanes are copiers, each with
-// pieces of its own, because one has few bytes in flight for a fast link.
+// latency later.  Lane i holds the put whose number is i modulo 32; one lane copies.
 //
 //   step      which put                     when
 //   take      all that are posted           none is left to copy: a look over PCIe takes microseconds
@@ -13,7 +12,7 @@
 //
 // What makes the bytes visible where the signal is seen: the worker's release to the ring, the proxy's
 // acquire of it and release of `posted`, acquired here; the fence between that and the copy engine's reads;
-// the end of its writes, which the copiers wait for; and the release on the signal.  That one is at the GPU's
+// the end of its writes, which the copying lane waits for; and the release on the signal.  That one is at the GPU's
 // scope, where all ranks of the model are.
 #pragma once
 
@@ -31,12 +30,11 @@ namespace mk::sm90 {
 
 class NicWarp {
  public:
-  // All lanes call everything.  Each copier has a ring, from `first_ring` on, prepared and nobody else's.
-  __device__ NicWarp(const NicQueue& nic, BulkRings& rings, int first_ring, int num_copiers)
+  // All lanes call everything.  The pieces are prepared and nobody else's.
+  __device__ NicWarp(const NicQueue& nic, const BulkPieces& pieces)
       : nic_(nic),
-        num_copiers_(num_copiers),
         lane_(threadIdx.x % kLanes),
-        copier_(rings.pieces(first_ring + (is_copier() ? lane_ : 0))),
+        copier_(pieces),
         taken_(nic.words->served),
         copied_(taken_),
         done_(taken_),
@@ -70,14 +68,13 @@ class NicWarp {
  private:
   static constexpr unsigned kAllLanes = 0xffffffffu;
   static constexpr int kLanes = 32;
-  static constexpr uint64_t kPartBytes = 32 << 10;  // of a slice, for each copier
+  static constexpr uint64_t kSliceBytes = 64 << 10;  // a few microseconds
   static constexpr uint64_t kMostUntold = 16;
   static constexpr unsigned kNapNs = 500;  // between looks over PCIe when idle
 
   using NearWord = cuda::atomic_ref<uint64_t, cuda::thread_scope_device>;
 
   __device__ bool is_leader() const { return lane_ == 0; }
-  __device__ bool is_copier() const { return lane_ < num_copiers_; }
   __device__ static uint64_t from_lane(uint64_t value, int lane) { return __shfl_sync(kAllLanes, value, lane); }
   __device__ static uint64_t from_leader(uint64_t value) { return from_lane(value, 0); }
 
@@ -113,12 +110,11 @@ class NicWarp {
     const uint64_t bytes = from_lane(put_.bytes, holder);
     const auto* from = reinterpret_cast<const std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.from), holder));
     auto* to = reinterpret_cast<std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.to), holder));
-    const uint64_t end = min_of<uint64_t>(bytes, slices_end_ + num_copiers_ * kPartBytes);
-    const uint64_t part = slices_end_ + lane_ * kPartBytes;
-    if (is_copier() && part < end) copier_.copy(to + part, from + part, min_of<uint64_t>(end - part, kPartBytes));
+    const uint64_t slice = min_of<uint64_t>(bytes - slices_end_, kSliceBytes);
+    if (is_one_lane()) copier_.copy(to + slices_end_, from + slices_end_, slice);
     __syncwarp();
-    slices_end_ = end;
-    if (end < bytes) return;
+    slices_end_ += slice;
+    if (slices_end_ < bytes) return;
     slices_end_ = 0;
     ++copied_;
   }
@@ -129,7 +125,7 @@ class NicWarp {
     const bool is_ripe = number_from(done_) < copied_ && due_ <= now;
     const int num_ripe = __popc(__ballot_sync(kAllLanes, is_ripe));
     if (num_ripe == 0) return;
-    if (is_copier()) copier_.finish();
+    if (is_one_lane()) copier_.finish();
     __syncwarp();
     if (is_ripe) NearWord(*put_.signal).fetch_add(put_.amount, cuda::memory_order_release);  // pairs with a peer's wait
     done_ += num_ripe;
@@ -142,9 +138,8 @@ class NicWarp {
   }
 
   const NicQueue& nic_;
-  const int num_copiers_;  // at least one
   const int lane_;
-  BulkCopier copier_;  // a copier's own
+  BulkCopier copier_;  // of the lane that copies
   NicPut put_;         // this lane's
   uint64_t due_ = 0;
   uint64_t taken_;  // numbers, the same in all lanes: those below are taken, …

@@ -61,10 +61,9 @@ class PacedLink {
   }
 
   // A whole warp plays the NIC until `left` has reached that: workers that leave × launches so far.  So all
-  // paced launches of a rank are of one plan.  The rings from `first` on are prepared and
-  // nobody else's; more carry more at a time.
-  __device__ void serve_puts(BulkRings& rings, int first, uint64_t until_left) const {
-    if (pace_.nic.words != nullptr) NicWarp(pace_.nic, rings, first, BulkRings::kRings - first).serve(until_left);
+  // paced launches of a rank are of one plan.  The pieces are prepared and nobody else's.
+  __device__ void serve_puts(const BulkPieces& pieces, uint64_t until_left) const {
+    if (pace_.nic.words != nullptr) NicWarp(pace_.nic, pieces).serve(until_left);
   }
 
  private:

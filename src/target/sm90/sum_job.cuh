@@ -44,35 +44,41 @@ class SumJob {
   __device__ explicit SumJob(const BulkPieces& pieces) : pieces_(pieces) {}
 
   // Sums `count` images of so many bytes; image_at(i) is where the i-th lies.  Calls send(piece, first, bytes) for
-  // each piece of the sum; in there the leader's bulk copies may read the piece, and so may every lane.
+  // each piece of the sum; in there bulk copies of the lane that is_one_lane may read the piece, and so may every lane.
   template <class ImageAt, class Send>
   __device__ void run(int count, uint32_t bytes, ImageAt&& image_at, Send&& send) {
     Loading next{0, 0};
     const auto load_next = [&] {
-      if (!is_leader() || next.first >= bytes) return;
+      if (next.first >= bytes) return;
       load(image_at(next.image) + next.first, piece_bytes(bytes - next.first));
       next.advance(count);
     };
-    for (int i = 0; i < BulkPieces::kAhead; ++i) load_next();
+    if (is_one_lane()) {
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});  // the tile before has left
+      for (int i = 0; i < kAhead; ++i) load_next();
+    }
     for (uint32_t first = 0; first < bytes; first += BulkPieces::kPieceBytes) {
-      const uint32_t left = piece_bytes(bytes - first);
       Chunk<Element> sums[kChunks];
       for (int image = 0; image < count; ++image, ++taken_) {
-        std::byte* const piece = pieces_.data[taken_.slot];
+        std::byte* const piece = pieces_[taken_.slot];
         wait_phase(&pieces_.loaded[taken_.slot], taken_.phase);
         if (count > 1) add(sums, piece);
-        if (image == count - 1) {
+        const bool is_sum = image == count - 1;
+        if (is_sum) {
           if (count > 1) write(sums, piece);
-          send(piece, first, left);
+          send(piece, first, piece_bytes(bytes - first));
         }
-        __syncwarp();                                        // all lanes are done with the piece
-        if (is_leader()) ptx::cp_async_bulk_commit_group();  // one for each piece, often empty: load counts them
-        load_next();
+        __syncwarp();  // all lanes are done with the piece
+        if (is_one_lane()) {
+          free_piece_before(is_sum);
+          load_next();
+        }
       }
     }
   }
 
  private:
+  static constexpr int kAhead = 6;  // beside a GEMM a load takes microseconds
   static constexpr int kChunkBytes = 16;
   static constexpr int kChunks = BulkPieces::kPieceBytes / kChunkBytes / 32;  // of a lane
 
@@ -86,18 +92,27 @@ class SumJob {
     }
   };
 
-  __device__ static bool is_leader() { return threadIdx.x % 32 == 0; }
   __device__ static uint32_t piece_bytes(uint32_t left) { return min_of(left, BulkPieces::kPieceBytes); }
   __device__ static uint4* chunk_of(std::byte* piece, int i) {
     return reinterpret_cast<uint4*>(piece) + i * 32 + threadIdx.x % 32;
   }
 
+  // The next load goes where the piece before this one is.  It was a sum if this one is not, or if all are: then
+  // its copies must have read it, while those of this piece may still be on their way.
+  __device__ static void free_piece_before(bool is_sum) {
+    static_assert(BulkPieces::kPieces == kAhead + 1);
+    if (is_sum) {
+      ptx::cp_async_bulk_commit_group();
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});
+    } else {
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+    }
+  }
+
   __device__ void load(const std::byte* from, uint32_t bytes) {
-    // What was in the piece has been sent, or was only read: see BulkCopier.
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<BulkPieces::kPieces - BulkPieces::kAhead>{});
     uint64_t* const loaded = &pieces_.loaded[loading_.slot];
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, loaded, bytes);
-    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_.data[loading_.slot], from, bytes, loaded);
+    ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, pieces_[loading_.slot], from, bytes, loaded);
     ++loading_;
   }
 
@@ -119,7 +134,7 @@ class SumJob {
   }
 
   const BulkPieces pieces_;
-  Cursor<BulkPieces::kPieces> loading_;  // the leader's
+  Cursor<BulkPieces::kPieces> loading_;  // of the lane that loads
   Cursor<BulkPieces::kPieces> taken_;
 };
 

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/warp_crew.cuh — a warp that acts as one worker.
+//
+// Its leader is elected, not named by number: then the compiler knows that one lane is left, and a bulk copy
+// costs no loop over lanes.  All lanes ask together.
 #pragma once
 
 #include "core/crew.h"
+#include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
 
 struct WarpCrew {
-  __device__ bool is_leader() const { return threadIdx.x % 32 == 0; }
+  __device__ bool is_leader() const { return is_one_lane(); }
   __device__ void sync() const { __syncwarp(); }
-  __device__ bool leader_says(bool mine) const { return __shfl_sync(0xffffffffu, mine, 0); }
+  __device__ bool leader_says(bool mine) const { return __any_sync(0xffffffffu, is_leader() && mine) != 0; }
 };
 
 }  // namespace mk::sm90
