@@ -97,8 +97,8 @@ class SumJob {
     return reinterpret_cast<uint4*>(piece) + i * 32 + threadIdx.x % 32;
   }
 
-  // The next load goes where the piece before this one is.  It was a sum if this one is not, or if all are: then
-  // its copies must have read it, while those of this piece may still be on their way.
+  // The next load goes where the piece before this one is.  If that was a sum, its copies must have read it; those
+  // of this piece may still be on their way.
   __device__ static void free_piece_before(bool is_sum) {
     static_assert(BulkPieces::kPieces == kAhead + 1);
     if (is_sum) {
