@@ -23,9 +23,9 @@ void for_each_rank(const FusedRun& run, Launch&& launch) {
   }
 }
 
-// The warp that plays the NIC has the rings that the workers of a rank's last communication block leave: two are
-// enough for its pace.  So the model may have two workers fewer than the library would take.
-constexpr int kNicRings = 2;
+// The warp that plays the NIC has the rings that the workers of a rank's last communication block leave: four are
+// enough for its pace beside a GEMM.  So a rank of the model has other workers than the library would take.
+constexpr int kNicRings = 4;
 
 bool leaves_rings(int communicating) {
   const int last = communicating % kCommunicationWorkersPerSm;
@@ -37,12 +37,18 @@ Split split_of(const FusedRun& run, RoleCounts chosen) {
   if (run.shape.world.nodes == 1) return run.split;
   if (!dense::is_open(run.split)) {
     check_arg(leaves_rings(chosen.communicating()),
-              "split has {} workers that communicate; of every eight the NIC needs two, so 6 or 14 are fine",
+              "split has {} workers that communicate; of the last eight the NIC needs four, so 4 or 12 are fine",
               chosen.communicating());
     return run.split;
   }
+  if (chosen.communicating() <= kCommunicationWorkersPerSm && !leaves_rings(chosen.communicating())) {
+    int& most = chosen.reduce > 0 ? chosen.reduce : chosen.intra > 0 ? chosen.intra : chosen.send;
+    most += kCommunicationWorkersPerSm + kNicRings - chosen.communicating();
+    --chosen.compute;
+  }
   while (!leaves_rings(chosen.communicating())) {
-    --*std::ranges::max({&chosen.intra, &chosen.forward, &chosen.reduce}, {}, [](int* count) { return *count; });
+    --*std::ranges::max({&chosen.intra, &chosen.forward, &chosen.reduce, &chosen.send}, {},
+                        [](int* count) { return *count; });
   }
   return {chosen.compute, chosen.intra, chosen.send, chosen.forward, chosen.reduce};
 }

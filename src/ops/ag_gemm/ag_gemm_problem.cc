@@ -70,17 +70,19 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
     return dense::checked_split("ag_gemm", problem.world, asked,
                                 {.intra = has_peers, .send = has_nodes, .forward = forwards}, places);
   }
-  // A rank gives its shard to its peers, stages it for the network, which carries it to every other node, and
-  // passes on what it gets from there.
-  const double shards = problem.world.nodes * (problem.world.ranks - 1) + (has_nodes ? problem.world.nodes : 0);
-  const double k = static_cast<double>(problem.k);
-  const double m = static_cast<double>(problem.m);
-  const dense::RankWork work{2 * m * static_cast<double>(problem.n) * k,
-                             shards * m / problem.world.size() * k * static_cast<double>(size_of(problem.dtype))};
+  // A rank gives its shard to its peers, stages it for the network, which takes it to every other node, and passes on
+  // what it gets from there.
+  const WorldShape& world = problem.world;
+  const double rows = static_cast<double>(problem.m) / world.size();
+  const double shard = rows * static_cast<double>(problem.k) * static_cast<double>(size_of(problem.dtype));
+  const dense::RankWork work{
+      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k),
+      shard * (world.nodes * (world.ranks - 1) + (has_nodes ? 1 : 0)), shard * (world.nodes - 1)};
   const int share = dense::fair_share(places, std::max(1, has_peers + has_nodes + forwards), work);
   RoleCounts roles;
   roles.intra = has_peers ? share : 0;
-  roles.send = has_nodes ? std::clamp(share / 2, 1, 2) : 0;  // the network has a ninth of NVLink's speed
+  roles.send =
+      has_nodes ? std::clamp(share / 2, 1, places.sharing > 1 ? 4 : 2) : 0;  // the network is slower than NVLink
   roles.forward = forwards ? share : 0;
   return dense::filled_up(problem.world, roles, places);
 }

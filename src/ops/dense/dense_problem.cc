@@ -131,11 +131,13 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
 
 int fair_share(const Places& places, int roles, const RankWork& work) {
   if (places.sharing == 1) return std::clamp(places.count / 16, 1, 8);
-  // Of one SM, measured on an H200 (docs/performance.md).  The second is what it moves while the others compute.
+  // Measured with ranks that share an H200 (docs/performance.md): what an SM computes; what one moves beside that; and
+  // that a carried byte costs about as much as four that are moved.  Less than a third of a place is not worth one.
   constexpr double kFlopsPerSecond = 6e12;
-  constexpr double kBytesPerSecond = 60e9;
-  constexpr double kTolerance = 0.1;  // of a place: less is not worth one
-  const double moving = work.moved_bytes / kBytesPerSecond;
+  constexpr double kBytesPerSecond = 30e9;
+  constexpr double kCarried = 4;
+  constexpr double kTolerance = 0.3;
+  const double moving = (work.moved_bytes + kCarried * work.carried_bytes) / kBytesPerSecond;
   const double share = moving / (moving + work.flops / kFlopsPerSecond);
   const int wanted = static_cast<int>(std::ceil(share * places.count - kTolerance));
   return ceil_div(std::clamp(wanted, 1, std::max(1, places.count / 4)) * places.sharing, roles);

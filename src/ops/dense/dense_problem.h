@@ -75,7 +75,8 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
 // What a rank does in a launch.
 struct RankWork {
   double flops = 0;
-  double moved_bytes = 0;  // read by its communication workers, and by whoever carries its puts
+  double moved_bytes = 0;    // read by its communication workers
+  double carried_bytes = 0;  // by the network, for it
 };
 
 // How many workers each of so many communication roles should have.  Where they share places, all together get as

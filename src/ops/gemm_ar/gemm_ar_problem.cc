@@ -41,9 +41,9 @@ RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split&
     return dense::checked_split(name, problem.world, asked, {.intra = gathers, .reduce = has_others}, places);
   }
   dense::RankWork work = gemm_rs_op::work_of(problem);
-  if (gathers) {  // nearly the whole result is read once more, and own rows are carried to every other node
-    const double shard = static_cast<double>(problem.m) * static_cast<double>(problem.n) / problem.world.size();
-    work.moved_bytes += shard * (problem.world.size() + problem.world.nodes - 2) * size_of(problem.dtype);
+  if (gathers) {  // nearly the whole result is read once more, and own rows cross to every other node
+    work.moved_bytes *= 2;
+    work.carried_bytes *= 2;
   }
   const int share = dense::fair_share(places, gathers ? 2 : 1, work);
   RoleCounts roles;

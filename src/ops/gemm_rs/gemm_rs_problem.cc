@@ -13,13 +13,12 @@ void check_problem(const Problem& problem, DeviceKind device) {
   dense::check_world_divides_m(problem);
 }
 
-// A rank reads its node's partial results of its rail's rows, and what it sends and gets is carried.
+// A rank reads its node's partial results of its rail's rows, and its node's sums cross to every other node.
 dense::RankWork work_of(const Problem& problem) {
   const WorldShape& world = problem.world;
   const double result = static_cast<double>(problem.m) * static_cast<double>(problem.n);
-  const double images = world.nodes * world.ranks + 2.0 * (world.nodes - 1);  // of a shard
-  return {2 * result * static_cast<double>(problem.k),
-          result / world.size() * images * static_cast<double>(size_of(problem.dtype))};
+  const double shard = result / world.size() * static_cast<double>(size_of(problem.dtype));
+  return {2 * result * static_cast<double>(problem.k), shard * world.size(), shard * (world.nodes - 1)};
 }
 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {

@@ -70,7 +70,8 @@ class SumJob {
         }
         __syncwarp();  // all lanes are done with the piece
         if (is_one_lane()) {
-          free_piece_before(is_sum);
+          if (is_sum) ptx::cp_async_bulk_commit_group();
+          free_next_piece(image, count);
           load_next();
         }
       }
@@ -78,7 +79,7 @@ class SumJob {
   }
 
  private:
-  static constexpr int kAhead = 6;  // beside a GEMM a load takes microseconds
+  static constexpr int kAhead = 4;
   static constexpr int kChunkBytes = 16;
   static constexpr int kChunks = BulkPieces::kPieceBytes / kChunkBytes / 32;  // of a lane
 
@@ -97,14 +98,15 @@ class SumJob {
     return reinterpret_cast<uint4*>(piece) + i * 32 + threadIdx.x % 32;
   }
 
-  // The next load goes where the piece before this one is.  If that was a sum, its copies must have read it; those
-  // of this piece may still be on their way.
-  __device__ static void free_piece_before(bool is_sum) {
-    static_assert(BulkPieces::kPieces == kAhead + 1);
-    if (is_sum) {
-      ptx::cp_async_bulk_commit_group();
-      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});
-    } else {
+  // After `image` of `count` the next load goes where the piece three before it is.  If that was a sum its copies must
+  // have read it; those of sums since then may still be on their way.
+  __device__ static void free_next_piece(int image, int count) {
+    static_assert(BulkPieces::kPieces == kAhead + 3);
+    if (count == 1) {
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<3>{});
+    } else if (count <= 3) {
+      if (image == (count == 2 ? 0 : 2)) ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});
+    } else if (image == 2) {
       ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
     }
   }

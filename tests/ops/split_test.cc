@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// tests/ops/split_test.cc — how many workers communicate if nobody says.
+#include <gtest/gtest.h>
+
+#include "ops/ag_gemm/ag_gemm_problem.h"
+#include "ops/gemm_ar/gemm_ar_problem.h"
+#include "ops/gemm_rs/gemm_rs_problem.h"
+
+namespace mk::test {
+namespace {
+
+constexpr WorldShape kWorlds[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 8}, {2, 8}, {3, 4}};
+constexpr Places kOfAGpu[] = {{132, 8}, {33, 8}, {8, 8}, {5, 8}, {2, 8}};
+
+dense::Problem problem_of(const WorldShape& world, int64_t k) {
+  return {world, 1024 * world.size(), 4096, k, DType::kBf16, BOrder::kKN};
+}
+
+// Calls body(roles, problem, places) with the operators' own choices.
+template <class Body>
+void for_each_choice(Body&& body) {
+  for (const WorldShape& world : kWorlds) {
+    for (const Places& places : kOfAGpu) {
+      for (const int64_t k : {64, 4096, 65536}) {
+        const dense::Problem problem = problem_of(world, k);
+        body(ag_gemm_op::choose_roles(problem, {}, places), problem, places);
+        body(gemm_rs_op::choose_roles(problem, {}, places), problem, places);
+        body(gemm_ar_op::choose_roles(problem, AllReducePath::kOneShot, {}, places), problem, places);
+        body(gemm_ar_op::choose_roles(problem, AllReducePath::kTwoShot, {}, places), problem, places);
+      }
+    }
+  }
+}
+
+TEST(Split, FillsTheRanksPlacesAndNoMore) {
+  for_each_choice([](const RoleCounts& roles, const dense::Problem&, const Places& places) {
+    EXPECT_EQ(places.needed_by(roles), places.count);
+    EXPECT_GE(roles.compute, 1);
+  });
+}
+
+TEST(Split, AWorldOfOneRankOnlyComputes) {
+  for_each_choice([](const RoleCounts& roles, const dense::Problem& problem, const Places&) {
+    EXPECT_EQ(roles.communicating() == 0, problem.world.size() == 1);
+  });
+}
+
+TEST(Split, TheMoreThereIsToComputeTheFewerCommunicate) {
+  constexpr Places kPlaces{132, 8};
+  for (const WorldShape& world : kWorlds) {
+    int before = 1 << 20;
+    for (int64_t k = 64; k <= 65536; k *= 4) {
+      const int now = gemm_rs_op::choose_roles(problem_of(world, k), {}, kPlaces).communicating();
+      EXPECT_LE(now, before) << k;
+      before = now;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mk::test
