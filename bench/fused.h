@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "base/pace.h"
+#include "bench/pace.h"
 #include "bench/operands.h"
 #include "mkernel/options.h"
 #include "runtime/world_state.h"

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "base/pace.h"
+#include "bench/pace.h"
 
 namespace mk::bench {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/nic_queue.h"
+#include "bench/nic_queue.h"
 #include "transport/fabric.h"
 #include "transport/window_registry.h"
 

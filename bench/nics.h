@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "base/nic_queue.h"
+#include "bench/nic_queue.h"
 #include "runtime/world_state.h"
 
 namespace mk::bench {

@@ -4,7 +4,7 @@
 // All are bf16 with B as [K,N].
 #pragma once
 
-#include "base/pace.h"
+#include "bench/pace.h"
 #include "mkernel/ag_gemm.h"
 #include "mkernel/gemm_ar.h"
 #include "runtime/plan.h"

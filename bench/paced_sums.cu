@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // bench/paced_sums.cu — the kernels that sum over ranks with links slowed down; bf16, B as [K,N].
 #include "bench/paced_kernels.h"
+#include "bench/paced_link.cuh"
 #include "ops/dense/sum_kernel.cuh"
 #include "ops/gemm_ar/gemm_ar_kernel.cuh"
 #include "ops/gemm_rs/gemm_rs_kernel.cuh"
@@ -13,7 +14,7 @@ using Element = __nv_bfloat16;
 
 template <class... Ops>
 void load() {
-  (dense::load_sum<Element, BOrder::kKN, Ops, sm90::PacedLink>(), ...);
+  (dense::load_sum<Element, BOrder::kKN, Ops, PacedLink>(), ...);
 }
 const runtime::KernelLoader loader(load<gemm_rs_op::GemmRsOp, gemm_ar_op::OneShotOp, gemm_ar_op::TwoShotOp>);
 
@@ -23,7 +24,7 @@ void launch_sum(runtime::WorldState& world, const runtime::Plan& plan, int rank,
   const cudaStream_t stream = dense::stream_of(world.device(), rank, args.stream);
   const dense::TileImage& image = plan.layout<typename Op::Layout>().image();
   sm90::with_tile<sm90::SoloConfigs>(dense::gemm_tile_of(image), [&]<class Config>() {
-    dense::launch_sum<Config, Element, BOrder::kKN, Op, sm90::PacedLink>(plan, rank, args, pace, stream);
+    dense::launch_sum<Config, Element, BOrder::kKN, Op, PacedLink>(plan, rank, args, pace, stream);
   });
 }
 

@@ -36,14 +36,12 @@ for world in "1 1" "1 2" "1 8" "2 1" "2 3" "2 8" "3 4" "4 2"; do
   for dtype in bf16 fp16; do
     for shape in "1 8 8" "37 264 72" "129 520 264"; do
       read -r rows n k <<<"$shape"
-      for op in ag_gemm gemm_rs gemm_ar; do
-        run "$op" --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
-      done
+      run all --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
     done
   done
-  for op in ag_gemm gemm_rs gemm_ar; do run "$op" --nodes "$nodes" --ranks "$ranks"; done
+  run all --nodes "$nodes" --ranks "$ranks"
 done
-for op in ag_gemm gemm_rs gemm_ar; do run "$op" --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000; done
+run all --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000
 
 # Graphs, streams, a rank that never starts, refused input: the tests that need a GPU.
 check gpu_test "$build/tests/gpu_test" --gtest_brief=1

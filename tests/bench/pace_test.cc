@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tests/bench/pace_test.cc — links of the scale model: what --pace reads, and when transfers are over.
-#include "base/pace.h"
+#include "bench/pace.h"
 
 #include <gtest/gtest.h>
 

@@ -11,7 +11,7 @@
 #include "bench/nic_fabric.h"
 #include "bench/nics.h"
 #include "bench/pace_spec.h"
-#include "target/sm90/pace.cuh"
+#include "bench/paced_link.cuh"
 #include "tests/cuda/gpu_launch.h"
 
 namespace mk::bench {
@@ -29,12 +29,12 @@ __global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t*
   if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
   __syncthreads();
   if (threadIdx.x < 32) {
-    sm90::PacedLink(pace).serve_puts(pieces, launch);
+    PacedLink(pace).serve_puts(pieces, launch);
   } else if (threadIdx.x == 32) {
     const uint64_t began = sm90::clock_ns();
     while (sm90::SystemAtomics::load_acquire(go) < launch && sm90::clock_ns() - began < kTimeoutNs) {
     }
-    sm90::PacedLink(pace).leave();
+    PacedLink(pace).leave();
   }
 }
 

@@ -65,7 +65,7 @@ class BulkCopier {
   // Everything copied so far is visible to this thread, so its next release publishes it.
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 
- private:
+  // What copy() is made of: loads run ahead of stores, by kAhead at most.
   static constexpr int kAhead = 4;
 
   __device__ uint32_t piece_bytes(uint64_t left) const {
@@ -89,6 +89,7 @@ class BulkCopier {
     ptx::cp_async_bulk_commit_group();
   }
 
+ private:
   const BulkPieces pieces_;
   uint32_t loads_ = 0;
   uint32_t stores_ = 0;

@@ -1,74 +1,23 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/pace.cuh — how fast a rank's links may be: as fast as they are, or paced.
+// target/sm90/pace.cuh — how fast a rank's links may be: as fast as they are.
 //
-// A policy of Sm90Machine and of the kernels.  NoPace is empty and the compiler leaves nothing of it.
-// PacedLink is for benchmarks: all workers of a rank share NVLink's word; a copy reserves its time before it
-// starts and is published no earlier than the end of it.  The network is a NIC, which a spare warp of the
-// rank plays (nic_warp.cuh) until all workers that communicate have left.
+// A policy of Sm90Machine and of the kernels, empty here: the compiler leaves nothing of it.  Benchmarks have
+// another, which slows links down.
 #pragma once
 
 #include <cstdint>
-#include <cuda/atomic>
-
-#include "base/pace.h"
-#include "target/sm90/bulk_copier.cuh"
-#include "target/sm90/nic_warp.cuh"
-#include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
 
 struct NoPace {
   struct Setting {};
-  static constexpr bool kServesPuts = false;
+  static constexpr bool kServesPuts = false;  // true: a spare warp of each rank calls serve_puts(pieces, until_left)
 
   __device__ explicit NoPace(const Setting& = {}) {}
 
-  __device__ void charge(uint64_t) const {}
-  __device__ void wait() const {}
-  __device__ void leave() const {}
-};
-
-class PacedLink {
- public:
-  using Setting = RankPace;
-  static constexpr bool kServesPuts = true;
-
-  // The setting outlives this: it is the kernel's parameter.
-  __device__ explicit PacedLink(const RankPace& pace) : pace_(pace) {}
-
-  // Before the copy of these bytes.
-  __device__ void charge(uint64_t bytes) {
-    if (pace_.nvlink.ns_per_byte == 0) return;
-    // Relaxed: the word orders nothing, and only the workers of this GPU look at it.
-    const cuda::atomic_ref<uint64_t, cuda::thread_scope_device> free_at(*pace_.nvlink.free_at);
-    uint64_t seen = free_at.load(cuda::memory_order_relaxed);
-    do {
-      end_ = reserve(clock_ns(), seen, bytes, pace_.nvlink.ns_per_byte).end;
-    } while (!free_at.compare_exchange_weak(seen, end_, cuda::memory_order_relaxed));
-  }
-
-  // Before the release that publishes them.  Ends by itself: what is reserved is a span of time.
-  __device__ void wait() const {
-    while (clock_ns() < end_) {
-    }
-  }
-
-  // Once a launch, by the leader of each worker that communicates, as its last act.
-  __device__ void leave() const {
-    if (pace_.nic.words == nullptr) return;
-    const cuda::atomic_ref<uint64_t, cuda::thread_scope_device> left(pace_.nic.words->left);
-    left.fetch_add(1, cuda::memory_order_release);  // pairs with serve_puts
-  }
-
-  // A whole warp plays the NIC until `left` has reached that: workers that leave × launches so far.  So all
-  // paced launches of a rank are of one plan.  The pieces are prepared and nobody else's.
-  __device__ void serve_puts(const BulkPieces& pieces, uint64_t until_left) const {
-    if (pace_.nic.words != nullptr) NicWarp(pace_.nic, pieces).serve(until_left);
-  }
-
- private:
-  const RankPace& pace_;
-  uint64_t end_ = 0;
+  __device__ void charge(uint64_t) const {}  // before a copy of so many bytes to another rank
+  __device__ void wait() const {}            // before the release that publishes it
+  __device__ void leave() const {}           // a worker's last act
 };
 
 }  // namespace mk::sm90

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// base/pace.h — the arithmetic of a link that is slowed down on purpose.
+// bench/pace.h — the arithmetic of a link that is slowed down on purpose.
 //
 // Ranks that share a GPU have a share of its compute each; a benchmark gives them the same share of every
 // link, so that all ratios of the real machine stay.  A link carries one transfer after the other: each
@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "base/macros.h"
-#include "base/nic_queue.h"
+#include "bench/nic_queue.h"
 
 namespace mk {
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/nic_warp.cuh — a warp that plays the NIC of its rank, for benchmarks.
+// bench/nic_warp.cuh — a warp that plays the NIC of its rank, for benchmarks.
 //
 // A put leaves when those before it have, takes the time its bytes take on the link, and is delivered a
 // latency later.  Lane i holds the put whose number is i modulo 32; one lane copies.
 //
 //   step      which put                     when
-//   take      all that are posted           none is left to copy: a look over PCIe takes microseconds
-//   copy      the oldest not yet copied     slice by slice, so that no delivery waits for a long put
+//   take      all that are posted           none is left to load, and once more while the last are under way: a
+//                                           look over PCIe takes microseconds
+//   copy      the oldest not yet copied     piece by piece; loads run ahead, into the puts after it
 //   deliver   all that are copied and due   at once: their signals are paid
 //   tell      all that are delivered        none is left to copy, or many wait for it: a fence at system scope
 //
@@ -21,21 +22,22 @@
 #include <cuda/atomic>
 
 #include "base/math.h"
-#include "base/nic_queue.h"
-#include "base/pace.h"
+#include "bench/nic_queue.h"
+#include "bench/pace.h"
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/ptx.cuh"
 
-namespace mk::sm90 {
+namespace mk::bench {
 
 class NicWarp {
  public:
   // All lanes call everything.  The pieces are prepared and nobody else's.
-  __device__ NicWarp(const NicQueue& nic, const BulkPieces& pieces)
+  __device__ NicWarp(const NicQueue& nic, const sm90::BulkPieces& pieces)
       : nic_(nic),
         lane_(threadIdx.x % kLanes),
         copier_(pieces),
         taken_(nic.words->served),
+        loading_(taken_),
         copied_(taken_),
         done_(taken_),
         told_(taken_),
@@ -48,9 +50,12 @@ class NicWarp {
       if (copied_ == taken_) {
         if (done_ != told_) tell();
         take();
+      } else if (loading_ == taken_ && !has_looked_) {
+        take();
+        has_looked_ = true;
       }
       if (done_ != taken_) {
-        if (copied_ != taken_) copy_slice();
+        if (copied_ != taken_) move_piece();
         deliver();
         if (done_ - told_ >= kMostUntold) tell();
       } else if (from_leader(left()) >= until_left) {
@@ -68,7 +73,6 @@ class NicWarp {
  private:
   static constexpr unsigned kAllLanes = 0xffffffffu;
   static constexpr int kLanes = 32;
-  static constexpr uint64_t kSliceBytes = 64 << 10;  // a few microseconds
   static constexpr uint64_t kMostUntold = 16;
   static constexpr unsigned kNapNs = 500;  // between looks over PCIe when idle
 
@@ -89,15 +93,15 @@ class NicWarp {
     const uint64_t room = done_ + kLanes - taken_;
     if (room == 0) return;
     uint64_t seen = 0;
-    if (is_leader()) seen = SystemAtomics::load_acquire(nic_.posted);  // pairs with the host's post
-    __syncwarp();                                                      // what the leader has acquired, the others have
+    if (is_leader()) seen = sm90::SystemAtomics::load_acquire(nic_.posted);  // pairs with the host's post
+    __syncwarp();  // what the leader has acquired, the others have
     const uint64_t posted = from_leader(seen);
     const uint64_t end = min_of<uint64_t>(posted, taken_ + room);
     if (end == taken_) return;
     const uint64_t mine = number_from(taken_);
     if (mine < end) put_ = *nic_.place(mine);
-    rows_before_async_reads();
-    const uint64_t now = from_leader(clock_ns());
+    sm90::rows_before_async_reads();
+    const uint64_t now = from_leader(sm90::clock_ns());
     for (; taken_ < end; ++taken_) {
       const int holder = static_cast<int>(taken_ % kLanes);
       free_at_ = reserve(now, free_at_, from_lane(put_.bytes, holder), nic_.ns_per_byte).end;
@@ -105,27 +109,44 @@ class NicWarp {
     }
   }
 
-  __device__ void copy_slice() {
+  // One piece more is loaded, if there is one and room for it, and once enough are under way one is stored.
+  __device__ void move_piece() {
+    if (loading_ != taken_ && num_loaded_ < sm90::BulkCopier::kAhead) {
+      const int holder = static_cast<int>(loading_ % kLanes);
+      const uint64_t bytes = from_lane(put_.bytes, holder);
+      const auto* from = reinterpret_cast<const std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.from), holder));
+      const uint32_t piece = copier_.piece_bytes(bytes - load_at_);
+      if (piece > 0 && sm90::is_one_lane()) copier_.load(from + load_at_, piece);
+      has_looked_ = false;
+      num_loaded_ += piece > 0 ? 1 : 0;
+      load_at_ += piece;
+      if (load_at_ == bytes) {
+        load_at_ = 0;
+        ++loading_;
+      }
+      if (loading_ != taken_ && num_loaded_ < sm90::BulkCopier::kAhead) return;
+    }
     const int holder = static_cast<int>(copied_ % kLanes);
     const uint64_t bytes = from_lane(put_.bytes, holder);
-    const auto* from = reinterpret_cast<const std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.from), holder));
     auto* to = reinterpret_cast<std::byte*>(from_lane(reinterpret_cast<uint64_t>(put_.to), holder));
-    const uint64_t slice = min_of<uint64_t>(bytes - slices_end_, kSliceBytes);
-    if (is_one_lane()) copier_.copy(to + slices_end_, from + slices_end_, slice);
+    const uint32_t piece = copier_.piece_bytes(bytes - store_at_);
+    if (piece > 0 && sm90::is_one_lane()) copier_.store(to + store_at_, piece);
+    num_loaded_ -= piece > 0 ? 1 : 0;
+    store_at_ += piece;
+    if (store_at_ == bytes) {
+      store_at_ = 0;
+      ++copied_;
+    }
     __syncwarp();
-    slices_end_ += slice;
-    if (slices_end_ < bytes) return;
-    slices_end_ = 0;
-    ++copied_;
   }
 
   // Those that are due come first: the link's time only grows.
   __device__ void deliver() {
-    const uint64_t now = from_leader(clock_ns());
+    const uint64_t now = from_leader(sm90::clock_ns());
     const bool is_ripe = number_from(done_) < copied_ && due_ <= now;
     const int num_ripe = __popc(__ballot_sync(kAllLanes, is_ripe));
     if (num_ripe == 0) return;
-    if (is_one_lane()) copier_.finish();
+    if (sm90::is_one_lane()) copier_.finish();
     __syncwarp();
     if (is_ripe) NearWord(*put_.signal).fetch_add(put_.amount, cuda::memory_order_release);  // pairs with a peer's wait
     done_ += num_ripe;
@@ -133,21 +154,25 @@ class NicWarp {
 
   __device__ void tell() {
     __syncwarp();
-    if (is_leader()) SystemAtomics::store_release(nic_.completed, done_);  // pairs with the host's poll
+    if (is_leader()) sm90::SystemAtomics::store_release(nic_.completed, done_);  // pairs with the host's poll
     told_ = done_;
   }
 
   const NicQueue& nic_;
   const int lane_;
-  BulkCopier copier_;  // of the lane that copies
-  NicPut put_;         // this lane's
+  sm90::BulkCopier copier_;  // of the lane that copies
+  NicPut put_;               // this lane's
   uint64_t due_ = 0;
-  uint64_t taken_;  // numbers, the same in all lanes: those below are taken, …
+  uint64_t taken_;    // numbers, the same in all lanes: those below are taken, …
+  uint64_t loading_;  // … this one is being loaded, …
   uint64_t copied_;
   uint64_t done_;
   uint64_t told_;
-  uint64_t slices_end_ = 0;  // of the put that is being copied
+  uint64_t load_at_ = 0;  // bytes, of the put that is being loaded
+  uint64_t store_at_ = 0;
+  int num_loaded_ = 0;       // pieces, not yet stored
+  bool has_looked_ = false;  // for more puts, since the last load
   uint64_t free_at_;
 };
 
-}  // namespace mk::sm90
+}  // namespace mk::bench

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// base/nic_queue.h — a rank's puts on their way from a host thread to the warp that plays its NIC.
+// bench/nic_queue.h — a rank's puts on their way from a host thread to the warp that plays its NIC.
 //
 // One producer, one consumer, for benchmarks only.  The host writes a put, then counts it in `posted`; the
 // warp copies its bytes, adds to its signal, then counts it in `completed`, and only then is its place free
