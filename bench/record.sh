@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 # bench/record.sh — runs on a Hopper GPU what docs/performance.md and the README's status table claim.
 #
-# usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER
+# usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER [tests|worlds|sanitizers|gemm|scale ...]
 # Writes worlds.jsonl, gemm.jsonl, scale.jsonl, checks.jsonl and log.txt; exits non-zero if anything was wrong.
 set -uo pipefail
 build=$1 out=$2
+shift 2
 mkdir -p "$out"
 failed=0
 
@@ -30,33 +31,49 @@ commit=$("$build/mkernel" info | sed -n 's/^commit *//p')
 
 run() { step "$build/mkernel" run "$1" --device cuda --json "$out/worlds.jsonl" "${@:2}"; }
 
-# Every world, with tails in M-per-rank, N and K, and at the default size.
-for world in "1 1" "1 2" "1 8" "2 1" "2 3" "2 8" "3 4" "4 2"; do
-  read -r nodes ranks <<<"$world"
-  for dtype in bf16 fp16; do
-    for shape in "1 8 8" "37 264 72" "129 520 264"; do
-      read -r rows n k <<<"$shape"
-      run all --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
+# Every world, with tails in M-per-rank, N and K, and at the default size; and many launches in a row.
+worlds() {
+  local world nodes ranks dtype shape rows n k
+  for world in "1 1" "1 2" "1 8" "2 1" "2 3" "2 8" "3 4" "4 2"; do
+    read -r nodes ranks <<<"$world"
+    for dtype in bf16 fp16; do
+      for shape in "1 8 8" "37 264 72" "129 520 264"; do
+        read -r rows n k <<<"$shape"
+        run all --nodes "$nodes" --ranks "$ranks" --m $((rows * nodes * ranks)) --n "$n" --k "$k" --dtype "$dtype" --launches 5
+      done
     done
+    run all --nodes "$nodes" --ranks "$ranks"
   done
-  run all --nodes "$nodes" --ranks "$ranks"
-done
-run all --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000
+  run all --nodes 2 --ranks 2 --m 512 --n 264 --k 136 --launches 1000
+}
 
 # Graphs, streams, a rank that never starts, refused input: the tests that need a GPU.
-check gpu_test "$build/tests/gpu_test" --gtest_brief=1
-check gpu_bench_test "$build/tests/gpu_bench_test" --gtest_brief=1
+tests() {
+  check gpu_test "$build/tests/gpu_test" --gtest_brief=1
+  check gpu_bench_test "$build/tests/gpu_bench_test" --gtest_brief=1
+}
 
-small=(--nodes 2 --ranks 2 --m 520 --n 264 --k 136 --launches 2 --timeout-ms 120000)
-check memcheck compute-sanitizer --error-exitcode 9 --tool memcheck "$build/mkernel" run all --device cuda "${small[@]}"
-check racecheck compute-sanitizer --error-exitcode 9 --tool racecheck "$build/mkernel" run all --device cuda "${small[@]}"
+sanitizers() {
+  local tool
+  for tool in memcheck racecheck; do
+    check "$tool" compute-sanitizer --error-exitcode 9 --tool "$tool" "$build/mkernel" run all --device cuda \
+      --nodes 2 --ranks 2 --m 520 --n 264 --k 136 --launches 2 --timeout-ms 120000
+  done
+}
 
-step "$build/bench/gemm_vs_cublas" 8192 8192 8192 4096 4096 4096 2048 2048 2048 16384 16384 16384 8192 1024 8192 \
-  16384 2048 8192 8192 3584 8192 16384 1792 14336 8192 8192 1024 16384 8192 512 4096 3584 8192 512 4096 7168 \
-  --json "$out/gemm.jsonl"
+gemm() {
+  step "$build/bench/gemm_vs_cublas" 8192 8192 8192 4096 4096 4096 2048 2048 2048 16384 16384 16384 8192 1024 8192 \
+    16384 2048 8192 8192 3584 8192 16384 1792 14336 8192 8192 1024 16384 8192 512 4096 3584 8192 512 4096 7168 \
+    --json "$out/gemm.jsonl"
+}
 
-step "$build/mkernel" bench all --nodes 2 --ranks 2 --json "$out/scale.jsonl"
-step "$build/mkernel" bench all --nodes 2 --ranks 2 --fixed-cost --json "$out/scale.jsonl"
+scale() {
+  step "$build/mkernel" bench all --nodes 2 --ranks 2 --fixed-cost --json "$out/scale.jsonl"
+  step "$build/mkernel" bench all --nodes 2 --ranks 2 --repetitions 8 --json "$out/scale.jsonl"
+}
+
+(($#)) || set -- tests worlds sanitizers gemm scale
+for part in "$@"; do "$part"; done
 
 ((failed == 0)) && echo "all right" || echo "something failed: see $out/log.txt"
 exit "$failed"
