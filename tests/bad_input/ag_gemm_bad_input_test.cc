@@ -207,10 +207,10 @@ TEST(AgGemmTile, AClusterThatWouldStraddleTwoRolesIsRefused) {
   const auto choose = [&](const RoleCounts& roles) {
     ag_gemm_op::choose_tile(problem, {128, 256, 2}, DeviceKind::kCuda, roles);
   };
-  choose({.intra = 4, .compute = 62});
-  EXPECT_TRUE(refuses({"tile.cluster is 2", "62 workers that compute and 3 that do not"},
-                      [&] { choose({.intra = 3, .compute = 62}); }));
-  EXPECT_TRUE(refuses({"tile.cluster is 2", "61 workers that compute"}, [&] { choose({.intra = 4, .compute = 61}); }));
+  choose({.intra = 16, .compute = 62});  // two blocks of eight warps
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "62 workers that compute and 1 that do not"},
+                      [&] { choose({.intra = 8, .compute = 62}); }));
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "61 workers that compute"}, [&] { choose({.intra = 16, .compute = 61}); }));
 }
 
 TEST(SplitInOneNode, RolesThatHaveNothingToDoAreRefused) {

@@ -2,6 +2,8 @@
 // tests/ops/split_test.cc — how many workers communicate if nobody says.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
@@ -42,6 +44,19 @@ TEST(Split, FillsTheRanksPlacesAndNoMore) {
 TEST(Split, AWorldOfOneRankOnlyComputes) {
   for_each_choice([](const RoleCounts& roles, const dense::Problem& problem, const Places&) {
     EXPECT_EQ(roles.communicating() == 0, problem.world.size() == 1);
+  });
+}
+
+TEST(Split, NobodyIsAskedToReduceNothing) {
+  constexpr Places kPlaces{33, 8};
+  const dense::Problem one_tile{{1, 4}, 4, 128, 128, DType::kBf16, BOrder::kKN};
+  EXPECT_EQ(gemm_rs_op::choose_roles(one_tile, {}, kPlaces).reduce, 1);
+  EXPECT_EQ(gemm_ar_op::choose_roles(one_tile, AllReducePath::kOneShot, {}, kPlaces).reduce, 1);
+}
+
+TEST(Split, ReducersTakeAnEleventhOfThePlacesAtMost) {
+  for_each_choice([](const RoleCounts& roles, const dense::Problem&, const Places& places) {
+    EXPECT_LE(roles.reduce, std::max(1, places.count / 11) * places.sharing);
   });
 }
 

@@ -45,7 +45,8 @@ RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split&
     work.moved_bytes *= 2;
     work.carried_bytes *= 2;
   }
-  const int share = dense::fair_share(places, gathers ? 2 : 1, work);
+  const int most = gemm_rs_op::most_reducers(places, problem.m, problem.n);
+  const int share = std::min(gathers ? std::max(1, most / 2) : most, dense::fair_share(places, gathers ? 2 : 1, work));
   RoleCounts roles;
   roles.reduce = has_others ? share : 0;
   roles.intra = gathers ? share : 0;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "base/math.h"
+
 namespace mk::gemm_rs_op {
 
 void check_problem(const Problem& problem, DeviceKind device) {
@@ -21,13 +23,20 @@ dense::RankWork work_of(const Problem& problem) {
   return {2 * result * static_cast<double>(problem.k), shard * world.size(), shard * (world.nodes - 1)};
 }
 
+int most_reducers(const Places& places, int64_t rows, int64_t cols) {
+  if (places.sharing == 1) return places.count;
+  const int64_t tiles = ceil_div<int64_t>(rows, 128) * ceil_div<int64_t>(cols, 256);  // of the largest size
+  return static_cast<int>(std::clamp<int64_t>(tiles, 1, std::max(1, places.count / 11) * places.sharing));
+}
+
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
   const bool has_others = problem.world.size() > 1;
   if (!dense::is_open(asked)) {
     return dense::checked_split("gemm_rs", problem.world, asked, {.reduce = has_others}, places);
   }
   RoleCounts roles;
-  roles.reduce = has_others ? dense::fair_share(places, 1, work_of(problem)) : 0;
+  const int most = most_reducers(places, problem.m / problem.world.ranks, problem.n);
+  roles.reduce = has_others ? std::min(most, dense::fair_share(places, 1, work_of(problem))) : 0;
   return dense::filled_up(problem.world, roles, places);
 }
 
