@@ -43,7 +43,7 @@ PutResult NicFabric::put(const Command& command, uint64_t ticket) {
 
 PutResult NicFabric::poll(std::vector<uint64_t>& completed) {
   if (!failure_.empty()) return PutResult::kFailed;
-  const uint64_t end = HostAtomics::load_acquire(nic_.completed);  // pairs with NicWarp::deliver
+  const uint64_t end = HostAtomics::load_acquire(nic_.completed);  // pairs with NicWarp::tell
   for (; completed_ < end; ++completed_) completed.push_back(tickets_[nic_.place(completed_) - nic_.puts]);
   return PutResult::kSent;
 }

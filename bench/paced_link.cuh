@@ -45,7 +45,7 @@ class PacedLink {
   __device__ void leave() const {
     if (pace_.nic.words == nullptr) return;
     const cuda::atomic_ref<uint64_t, cuda::thread_scope_device> left(pace_.nic.words->left);
-    left.fetch_add(1, cuda::memory_order_release);  // pairs with serve_puts
+    left.fetch_add(1, cuda::memory_order_release);  // pairs with NicWarp::left
   }
 
   // A whole warp plays the NIC until `left` has reached that: workers that leave × launches so far.  So all

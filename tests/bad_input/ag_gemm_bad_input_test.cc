@@ -208,9 +208,9 @@ TEST(AgGemmTile, AClusterThatWouldStraddleTwoRolesIsRefused) {
     ag_gemm_op::choose_tile(problem, {128, 256, 2}, DeviceKind::kCuda, roles);
   };
   choose({.intra = 16, .compute = 62});  // two blocks of eight warps
-  EXPECT_TRUE(refuses({"tile.cluster is 2", "62 workers that compute and 1 that do not"},
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "62 blocks that compute and 1 that do not"},
                       [&] { choose({.intra = 8, .compute = 62}); }));
-  EXPECT_TRUE(refuses({"tile.cluster is 2", "61 workers that compute"}, [&] { choose({.intra = 16, .compute = 61}); }));
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "61 blocks that compute"}, [&] { choose({.intra = 16, .compute = 61}); }));
 }
 
 TEST(SplitInOneNode, RolesThatHaveNothingToDoAreRefused) {

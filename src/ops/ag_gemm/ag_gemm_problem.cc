@@ -52,9 +52,8 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
   }
   check_arg(sm90::has_tile(sm90::kGemmTiles, tile), "tile is {}x{}x{}; it must be one of {}", tile.m, tile.n,
             tile.cluster, sm90::names_of(sm90::kGemmTiles));
-  check_arg(sm90::fits(tile, blocks),
-            "tile.cluster is {}; with {} workers that compute and {} that do not it must be 1", tile.cluster,
-            blocks.compute, blocks.others);
+  check_arg(sm90::fits(tile, blocks), "tile.cluster is {}; with {} blocks that compute and {} that do not it must be 1",
+            tile.cluster, blocks.compute, blocks.others);
   const int rows = tile.m * tile.cluster;
   return {.m = rows,
           .n = tile.n,

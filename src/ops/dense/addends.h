@@ -30,9 +30,15 @@ struct NodeSums {
   int position = 0;
 
   MK_HD constexpr int count() const { return own.number + others.number; }
+  // own_at(j) or others_at(j), whichever the i-th of all is.
+  template <class OwnAt, class OthersAt>
+  MK_HD constexpr auto pick(int i, OwnAt&& own_at, OthersAt&& others_at) const {
+    if (i < position) return others_at(i);
+    return i < position + own.number ? own_at(i - position) : others_at(i - own.number);
+  }
   MK_HD constexpr Place at(int i) const {
-    if (i < position) return others.at(i);
-    return i < position + own.number ? own.at(i - position) : others.at(i - own.number);
+    return pick(
+        i, [this](int j) { return own.at(j); }, [this](int j) { return others.at(j); });
   }
 };
 

@@ -71,10 +71,7 @@ class SumBody {
   __device__ void make_result(const Tile& tile, const NodeSums& sums, Also&& also) {
     const Row own = images(sums.own);
     const Row others = images(sums.others);
-    const auto image_at = [&](int i) {
-      if (i < sums.position) return others(i);
-      return i < sums.position + sums.own.number ? own(i - sums.position) : others(i - sums.own.number);
-    };
+    const auto image_at = [&](int i) { return sums.pick(i, own, others); };
     const sm90::BoxImage boxes = box_image(image_, tile);
     job_.run(sums.count(), bytes_of(tile), image_at, [&](std::byte* piece, uint32_t first, uint32_t bytes) {
       also(piece, first, bytes);

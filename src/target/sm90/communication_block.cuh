@@ -18,14 +18,15 @@ template <class Config, class Element>
 constexpr size_t kBlockShared = std::max(sizeof(GemmShared<Config, Element>), sizeof(BulkRings)) + 1024;
 
 // Every thread of a communication block calls this; warps that are workers call work(machine, post, pieces).  Where
-// the pace asks for it a warp of the last block serves puts, with the rings that its workers leave.
+// the pace asks for it a warp of the last block serves puts, with the rings that its workers leave, if they leave any.
 template <class Pace, class Work>
 __device__ void communicate(const RankView& view, const RoleCounts& roles, const typename Pace::Setting& pace,
                             std::byte* memory, Work&& work) {
   const BlockWorkers own = workers_of(roles, static_cast<int>(blockIdx.x));
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const bool is_last = static_cast<int>(blockIdx.x) == communication_blocks(roles) - 1;  // it has the fewest workers
-  const bool serves = Pace::kServesPuts && is_last && warp == kCommunicationWorkersPerSm;
+  const bool has_rings = own.count < BulkRings::kRings;
+  const bool serves = Pace::kServesPuts && is_last && has_rings && warp == kCommunicationWorkersPerSm;
   if (warp >= own.count && !serves) return;
   BulkRings& rings = *reinterpret_cast<BulkRings*>(memory);
   const int lane = static_cast<int>(threadIdx.x) % 32;
