@@ -47,10 +47,9 @@ Split split_of(const FusedRun& run, RoleCounts chosen) {
     --chosen.compute;
   }
   while (!leaves_rings(chosen.communicating())) {
-    --*std::ranges::max({&chosen.intra, &chosen.forward, &chosen.reduce, &chosen.send}, {},
-                        [](int* count) { return *count; });
+    --*std::ranges::max({&chosen.intra, &chosen.reduce, &chosen.send}, {}, [](int* count) { return *count; });
   }
-  return {chosen.compute, chosen.intra, chosen.send, chosen.forward, chosen.reduce};
+  return {chosen.compute, chosen.intra, chosen.send, chosen.reduce};
 }
 
 const runtime::Plan& plan_ag_gemm(const FusedRun& run) {

@@ -4,8 +4,8 @@
 
 #include <span>
 
-#include "bench/pace.h"
 #include "bench/operands.h"
+#include "bench/pace.h"
 #include "mkernel/options.h"
 #include "runtime/world_state.h"
 #include "tools/judge.h"

@@ -53,7 +53,7 @@ void add_end(Json& json, const CheckResult& check, const BenchRequest& request) 
   const Split& split = request.split;
   json["repetitions"] = request.repetitions;
   json["split"] =
-      split.total() == 0 ? Json("auto") : Json{split.compute, split.intra, split.send, split.forward, split.reduce};
+      split.total() == 0 ? Json("auto") : Json{split.compute, split.intra, split.send, split.reduce};
   json["error"] = check.error;
   json["bound"] = check.bound;
   json["wrong"] = check.wrong;

@@ -11,7 +11,6 @@ Split read_split(const std::string& flag, const std::string& text) {
   const std::pair<const char*, int*> roles[] = {{"compute", &split.compute},
                                                 {"intra", &split.intra},
                                                 {"send", &split.send},
-                                                {"forward", &split.forward},
                                                 {"reduce", &split.reduce}};
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
@@ -21,7 +20,7 @@ Split read_split(const std::string& flag, const std::string& text) {
       if (part.substr(0, equals) == name) count = field;
     }
     check_usage(count != nullptr && equals != part.npos,
-                "{} is '{}'; it must be role=N,… with roles compute, intra, send, forward, reduce", flag, text);
+                "{} is '{}'; it must be role=N,… with roles compute, intra, send, reduce", flag, text);
     *count = number<int>(flag + " " + part.substr(0, equals), part.substr(equals + 1));
   }
   return split;

@@ -46,7 +46,7 @@ void add_flag(CLI::App& app, const std::string& flag, const char* type, const st
 inline void add_split(CLI::App& app, Split& split) {
   add_flag(
       app, "--split", "ROLES",
-      "workers of a rank by role: compute=N,intra=N,send=N,forward=N,reduce=N, none where left out; on a GPU those "
+      "workers of a rank by role: compute=N,intra=N,send=N,reduce=N, none where left out; on a GPU those "
       "that do not compute are warps, eight to an SM [chosen for the shape]",
       [&split](const std::string& text) { split = read_split("--split", text); });
 }

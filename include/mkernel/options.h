@@ -11,12 +11,11 @@ namespace mk {
 // chooses for the shape.
 struct Split {
   int compute = 0;  // tile maths
-  int intra = 0;    // moves data between the ranks of the node
+  int intra = 0;    // moves data to the peers of the node: own, and what the network brought
   int send = 0;     // hands own data to the network
-  int forward = 0;  // spreads what the network brought to the peers of the node
   int reduce = 0;   // sums what the ranks of the node computed
 
-  int total() const { return compute + intra + send + forward + reduce; }
+  int total() const { return compute + intra + send + reduce; }
 };
 
 // The tile of C that a worker computes at once, and how many neighbours below each other share what they

@@ -13,7 +13,8 @@
 //           done, for others, only after an add or a put; counted if the place is another rank's.
 //   load    says that the target reads bytes at a place of this node from here on; counted likewise.
 //   put     hands a command to the network.  Releases what was written before like add.  Bounded like wait.
-//   settle  waits until every put of this worker has completed: its sources may be overwritten.
+//   settle  the last act of all workers of a role that puts: when they have left, every put of theirs has completed,
+//           so its source may be overwritten.
 //   note    leaves a trace event.
 //
 // Launches queued behind one that failed still start.  A CPU worker leaves at once; a GPU's does not ask,

@@ -11,13 +11,12 @@
 
 namespace mk {
 
-enum class Role : uint32_t { kIntra, kSend, kForward, kReduce, kCompute };
+enum class Role : uint32_t { kIntra, kSend, kReduce, kCompute };
 
 MK_HD constexpr const char* name_of(Role role) {
   switch (role) {
     case Role::kIntra: return "intra";
     case Role::kSend: return "send";
-    case Role::kForward: return "forward";
     case Role::kReduce: return "reduce";
     case Role::kCompute: return "compute";
   }
@@ -39,23 +38,21 @@ struct Post {
 struct RoleCounts {
   int intra = 0;
   int send = 0;
-  int forward = 0;
   int compute = 0;
   int reduce = 0;
 
-  MK_HD constexpr int total() const { return intra + send + forward + reduce + compute; }
+  MK_HD constexpr int total() const { return intra + send + reduce + compute; }
   MK_HD constexpr int communicating() const { return total() - compute; }
 
   // Compute is looked at first: most workers are that, and a launch waits for their first copy.
   MK_HD constexpr Post post_of(int worker) const {
-    const int others = total() - compute;
+    const int others = communicating();
     if (worker >= others) return {Role::kCompute, worker - others, compute};
     if (worker < intra) return {Role::kIntra, worker, intra};
     worker -= intra;
     if (worker < send) return {Role::kSend, worker, send};
     worker -= send;
-    if (worker < forward) return {Role::kForward, worker, forward};
-    return {Role::kReduce, worker - forward, reduce};
+    return {Role::kReduce, worker, reduce};
   }
 };
 

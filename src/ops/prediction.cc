@@ -40,7 +40,6 @@ Prediction predict(const sim::SimWorld& world, double flops) {
   const std::pair<Role, int> counts[] = {{Role::kCompute, roles.compute},
                                          {Role::kIntra, roles.intra},
                                          {Role::kSend, roles.send},
-                                         {Role::kForward, roles.forward},
                                          {Role::kReduce, roles.reduce}};
   for (const auto& [role, workers] : counts) {
     if (workers > 0) p.roles.push_back(use_of(world, role, workers));

@@ -97,10 +97,21 @@ CudaDevice::CudaDevice(int num_ranks, int sms_per_rank) : sms_(sms_per_rank), ra
         check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "create a stream");
       }
     }
+    warm_up();
   } catch (...) {
     release();
     throw;
   }
+}
+
+// A stream's first work may wait for an idle GPU, which there is not while other ranks' kernels wait for this one.
+void CudaDevice::warm_up() {
+  void* const word = allocate(sizeof(uint64_t));
+  for (const Rank& rank : ranks_) {
+    check_cuda(cudaMemsetAsync(word, 0, sizeof(uint64_t), rank.stream), "begin a stream");
+    check_cuda(cudaStreamSynchronize(rank.stream), "begin a stream");
+  }
+  free(word);
 }
 
 CudaDevice::~CudaDevice() { release(); }

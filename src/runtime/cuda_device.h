@@ -48,6 +48,7 @@ class CudaDevice : public Device {
   static constexpr int kLanes = 2;  // of two streams each, out and in; the ranks' fabrics share them
 
   void mark(int rank);
+  void warm_up();
   void release() noexcept;
 
   int sms_;  // of a rank

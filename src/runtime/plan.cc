@@ -56,6 +56,7 @@ Plan::Plan(uint32_t id, PlanSpec spec, const WorldShape& world, Device& device, 
     view.windows = {node_tables[world.node_of(rank)], id_table, nullptr, world.ranks};
     view.ring = rings[rank];
     view.exits = &counters->exits;
+    view.settlers = &counters->settlers;
     view.nvlink_bytes = &counters->nvlink_bytes;
     view.stop = stop;
     view.faults = reinterpret_cast<FaultRecord*>(keep(spec_.workers * sizeof(FaultRecord), Buffer::Kind::kShared));

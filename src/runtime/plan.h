@@ -49,6 +49,7 @@ class Plan {
  private:
   struct Counters {  // near the workers
     uint64_t exits = 0;
+    uint64_t settlers = 0;
     uint64_t nvlink_bytes = 0;
   };
 

@@ -114,27 +114,22 @@ const BadInput kBadInputs[] = {
     {"SplitWithoutCompute",
      {"split.compute is 0"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {0, 1, 1, 1};
+       o.split = {0, 1, 1};
      }},
     {"SplitWithoutIntra",
      {"split.intra is 0"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, 0, 1, 1};
+       o.split = {1, 0, 1};
      }},
     {"SplitWithoutSend",
      {"split.send is 0"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, 1, 0, 1};
-     }},
-    {"SplitWithoutForward",
-     {"split.forward is 0"},
-     [](auto&, AgGemmOptions& o) {
-       o.split = {1, 1, 1, 0};
+       o.split = {1, 1, 0};
      }},
     {"SplitNegative",
      {"split.intra is -1"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, -1, 1, 1};
+       o.split = {1, -1, 1};
      }},
     {"SplitTooLarge",
      {"split asks for 400"},
@@ -144,7 +139,7 @@ const BadInput kBadInputs[] = {
     {"SplitWithReduce",
      {"split.reduce is 1", "takes 0"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, 1, 1, 1, 1};
+       o.split = {1, 1, 1, 1};
      }},
     {"SplitOverflows",
      {"split"},
@@ -216,15 +211,13 @@ TEST(AgGemmTile, AClusterThatWouldStraddleTwoRolesIsRefused) {
 TEST(SplitInOneNode, RolesThatHaveNothingToDoAreRefused) {
   World world = World::local(1, 2, DeviceKind::kCpu);
   AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
-  EXPECT_TRUE(refuses({"split.send is 1"}, [&] { enqueue(world, launch, {1, 1, 1, 0}); }));
-  EXPECT_TRUE(refuses({"split.forward is 1"}, [&] { enqueue(world, launch, {1, 1, 0, 1}); }));
+  EXPECT_TRUE(refuses({"split.send is 1"}, [&] { enqueue(world, launch, {1, 1, 1}); }));
 }
 
 TEST(SplitInOneRankNodes, RolesThatHaveNothingToDoAreRefused) {
   World world = World::local(2, 1, DeviceKind::kCpu);
   AgGemmLaunch launch({2, 1}, kShape, DType::kFp32, 1);
-  EXPECT_TRUE(refuses({"split.intra is 1"}, [&] { enqueue(world, launch, {1, 1, 1, 0}); }));
-  EXPECT_TRUE(refuses({"split.forward is 1"}, [&] { enqueue(world, launch, {1, 0, 1, 1}); }));
+  EXPECT_TRUE(refuses({"split.intra is 1"}, [&] { enqueue(world, launch, {1, 1, 1}); }));
 }
 
 }  // namespace

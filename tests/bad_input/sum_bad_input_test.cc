@@ -91,7 +91,6 @@ const BadSum kBadSums[] = {
     {"SplitWithoutCompute", {"split.compute is 0", "at least 1"}, with(&Split::compute, 0)},
     {"SplitWithoutReduce", {"split.reduce is 0", "at least 1"}, with(&Split::reduce, 0)},
     {"SplitWithSend", {"split.send is 1", "takes 0"}, with(&Split::send, 1)},
-    {"SplitWithForward", {"split.forward is 2", "takes 0"}, with(&Split::forward, 2)},
     {"SplitNegative", {"split.reduce is -1"}, with(&Split::reduce, -1)},
     {"SplitTooLarge", {"split asks for 4000"}, with(&Split::compute, 4000)},
     {"SplitOverflows", {"split asks for 2147483647"}, with(&Split::compute, 2147483647)},

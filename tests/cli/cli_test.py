@@ -157,7 +157,7 @@ class Cli(unittest.TestCase):
             self.assertIs(row["correct"], True)
 
     def test_a_split_is_taken(self):
-        for op, split in (("ag_gemm", "compute=2,intra=1,send=1,forward=1"), ("gemm_rs", "compute=2,reduce=2"),
+        for op, split in (("ag_gemm", "compute=2,intra=1,send=1"), ("gemm_rs", "compute=2,reduce=2"),
                           ("gemm_ar", "compute=1,reduce=2")):
             result = run_on_cpu("--m", 64, "--split", split, op=op)
             self.assertEqual(result.returncode, 0, result.stderr)

@@ -11,16 +11,14 @@
 namespace mk::test {
 namespace {
 
-// Intra, send, forward, compute, reduce.
-constexpr RoleCounts kCounts[] = {{0, 0, 0, 1},    {1, 0, 0, 1},    {0, 1, 0, 4},     {1, 1, 1, 1},
-                                  {3, 2, 4, 7},    {8, 2, 8, 2},    {8, 4, 8, 112},   {0, 0, 0, 1, 1},
-                                  {0, 0, 0, 5, 3}, {2, 0, 0, 4, 1}, {4, 3, 2, 100, 8}};
+// Intra, send, compute, reduce.
+constexpr RoleCounts kCounts[] = {{0, 0, 1},    {1, 0, 1},    {0, 1, 4},    {1, 1, 1},    {3, 2, 7},     {8, 2, 2},
+                                  {16, 4, 112}, {0, 0, 1, 1}, {0, 0, 5, 3}, {2, 0, 4, 1}, {4, 3, 100, 8}};
 
 int count_of(const RoleCounts& counts, Role role) {
   switch (role) {
     case Role::kIntra: return counts.intra;
     case Role::kSend: return counts.send;
-    case Role::kForward: return counts.forward;
     case Role::kReduce: return counts.reduce;
     default: return counts.compute;
   }
@@ -61,10 +59,10 @@ TEST(Places, ComputeWorkersHaveTheirOwnAndTheOthersShare) {
 
 TEST(Roles, EveryRoleHasItsOwnName) {
   std::set<std::string> names;
-  for (const Role role : {Role::kIntra, Role::kSend, Role::kForward, Role::kReduce, Role::kCompute}) {
+  for (const Role role : {Role::kIntra, Role::kSend, Role::kReduce, Role::kCompute}) {
     names.insert(name_of(role));
   }
-  EXPECT_EQ(names.size(), 5u);
+  EXPECT_EQ(names.size(), 4u);
   EXPECT_FALSE(names.contains("?"));
 }
 

@@ -53,8 +53,7 @@ TEST_P(GpuEngine, EveryTileIsExactInAWorldOfSeveralNodes) {
   MK_NEEDS_GPU();
   World world = gpu_world({2, 2});
   for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}}) {
-    const RunOptions options{
-        .dtype = dtype, .launches = 3, .split = {.compute = 4, .intra = 4, .send = 2, .forward = 4}};
+    const RunOptions options{.dtype = dtype, .launches = 3, .split = {.compute = 4, .intra = 8, .send = 2}};
     EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
   }
 }

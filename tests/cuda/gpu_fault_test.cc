@@ -35,7 +35,7 @@ TEST_P(GpuFault, ARankThatNeverStartsIsReportedByAllOthersWithinTheDeadline) {
 
   const auto began = std::chrono::steady_clock::now();
   launch_all_but_one(world, gpu);
-  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"rank", "waited 200 ms for", "to reach 1", "it holds 0", "launch 1"},
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"rank", "waited 200 ms for", "to reach ", "it holds 0", "launch 1"},
                      [&] { world.synchronize(); }));
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(2));
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tests/fault/broken_fabric_test.cc — fabrics that fail, fall silent, lose a put or never have room.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,7 +90,7 @@ TEST_P(BrokenFabric, OneThatNeverCompletesAPutLeavesItsSenderUnsettled) {
 
 TEST_P(BrokenFabric, ASwallowedPutIsNamedByTheSignalThatDidNotArrive) {
   constexpr int kSwallowed = 3;
-  const ag_gemm_op::Layout layout = layout_of(shape, kShape);
+  const ag_gemm_op::Layout layout = layout_of(shape, kShape, ag_gemm_op::kCpuTile, kSplits[0], DType::kFp32);
   const int rail_peer = rail_peer_at(shape, 0, 1);
   const uint32_t arrived = layout.arrived(0, kSwallowed);
   const Put put = [=](Fabric& inner, const Command& command, uint64_t ticket) {
@@ -102,13 +103,13 @@ TEST_P(BrokenFabric, ASwallowedPutIsNamedByTheSignalThatDidNotArrive) {
     return inner.put(empty, ticket);
   };
   launch_over(0, {.put = put}, {.timeout_ms = kAmpleMs});
-  EXPECT_TRUE(ends_with(ErrorCode::kTimeout, {"arrived[rank ", "to reach 1 (it holds 0)"}));
+  EXPECT_TRUE(ends_with(ErrorCode::kTimeout, {"arrived[rank ", fmt::format("to reach {} (it holds 0)", layout.parts)}));
   EXPECT_TRUE(has_fault([&](const FaultRecord& f) { return f.rank == rail_peer && f.signal == arrived; }));
 }
 
 // A tile starts when its rows are there, not when the shard is.
 TEST_P(BrokenFabric, TilesOfTheChunksThatDidArriveAreComputed) {
-  const ag_gemm_op::Layout layout = layout_of(shape, kShape);
+  const ag_gemm_op::Layout layout = layout_of(shape, kShape, ag_gemm_op::kCpuTile, kSplits[0], DType::kFp32);
   const int last_chunk = layout.row_blocks - 1;
   const Put put = [=](Fabric& inner, const Command& command, uint64_t ticket) {
     return command.signal_index == layout.arrived(0, last_chunk) ? PutResult::kSent : inner.put(command, ticket);

@@ -81,7 +81,7 @@ TEST_F(MachineFault, AWaitThatPassesLeavesNothingBehind) {
 
 TEST_F(MachineFault, AWaiterThatIsStoppedSaysSoAndWhatItWaitedFor) {
   BarePlan patient({.world = {2, 2}, .workers = 4});
-  cpu::CpuMachine waiter(patient.view(kRank), Post{Role::kForward, 0, 1}, 3, false);
+  cpu::CpuMachine waiter(patient.view(kRank), Post{Role::kSend, 0, 1}, 3, false);
   std::thread stopper([&] { HostAtomics::store_release(patient.stop(), 1); });
   EXPECT_FALSE(waiter.wait(2, 5, kChunk)) << "its own deadline is far away";
   stopper.join();

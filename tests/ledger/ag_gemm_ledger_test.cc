@@ -76,8 +76,9 @@ class AgGemmMutant : public testing::TestWithParam<WorldAndWrong> {
   }
 
   const Wrong wrong = std::get<1>(GetParam());
-  // Two chunks and two columns of tiles a shard, the last ones short: several tiles await one signal.
-  const Layout layout = layout_of(std::get<0>(GetParam()), {33, 65, 3}, ag_gemm_op::kCpuTile, {2, 2, 2, 3});
+  // Two chunks of three parts and two columns of tiles a shard, the last ones short, one part empty: several tiles
+  // await one signal.
+  const Layout layout = layout_of(std::get<0>(GetParam()), {33, 65, 3}, ag_gemm_op::kCpuTile, {2, 2, 3});
 };
 
 std::string world_and_wrong(const testing::TestParamInfo<WorldAndWrong>& info) {

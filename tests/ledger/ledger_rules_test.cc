@@ -48,6 +48,14 @@ TEST_F(LedgerRules, ComplainsIfTooMuchIsPaid) {
   EXPECT_TRUE(complains_of("signal 0 of rank 0 holds 3, but 2 is awaited"));
 }
 
+TEST_F(LedgerRules, ComplainsIfOneOfManyAwaitsLess) {
+  ledger.pay(1, {0, 0}, 3);
+  ledger.await(0, 0, 3);
+  ledger.await(0, 0, 2);
+  ledger.close_launch(1);
+  EXPECT_TRUE(complains_of("somebody awaits 2 of signal 0 of rank 0, which is paid 3"));
+}
+
 TEST_F(LedgerRules, ComplainsOfASignalNobodyAwaits) {
   ledger.pay(1, {0, 3}, 1);
   ledger.close_launch(1);

@@ -54,10 +54,20 @@ TEST(Split, NobodyIsAskedToReduceNothing) {
   EXPECT_EQ(gemm_ar_op::choose_roles(one_tile, AllReducePath::kOneShot, {}, kPlaces).reduce, 1);
 }
 
-TEST(Split, ReducersTakeAnEleventhOfThePlacesAtMost) {
+TEST(Split, CommunicationTakesAQuarterOfThePlacesAtMost) {
   for_each_choice([](const RoleCounts& roles, const dense::Problem&, const Places& places) {
-    EXPECT_LE(roles.reduce, std::max(1, places.count / 11) * places.sharing);
+    EXPECT_LE(places.of_communication(roles), std::max(1, places.count / 4));
   });
+}
+
+// Where the links bind, more workers than keep them busy would only wait.
+TEST(Split, LinksBindWhateverIsLeftToCompute) {
+  constexpr Places kPlaces{33, 8};
+  for (const int64_t n : {8, 64, 512}) {
+    const dense::Problem problem{{2, 2}, 8192, n, 8192, DType::kBf16, BOrder::kKN};
+    const RoleCounts roles = ag_gemm_op::choose_roles(problem, {}, kPlaces);
+    EXPECT_EQ(kPlaces.of_communication(roles), 2) << n;
+  }
 }
 
 TEST(Split, TheMoreThereIsToComputeTheFewerCommunicate) {

@@ -20,7 +20,7 @@ void for_each_layout(const WorldShape& world, Body&& body) {
   for_each_tiling([&](const Shape& shape, const ag_gemm_op::TileShape& tile) {
     for (const int compute : {1, 3, 133}) {
       SCOPED_TRACE(name_of(shape) + ", " + std::to_string(compute) + " workers, tile of " + std::to_string(tile.m));
-      body(layout_of(world, shape, tile, {1, 1, 1, compute}));
+      body(layout_of(world, shape, tile, {1, 1, compute}));
     }
   });
 }
@@ -89,6 +89,52 @@ TEST_P(Order, EveryWorkerTakesOwnRowsThenTheNodesThenOtherNodes) {
         }
       }
     }
+  });
+}
+
+// They arrive side by side: whoever takes one rank's rows after the other's waits for the last of the first before it
+// begins the second.
+TEST_P(Order, AnotherNodesRowsAreTakenFromAllItsRanksInTurn) {
+  for_each_layout(GetParam(), [](const Layout& layout) {
+    for (int rank = 0; rank < layout.world.size(); ++rank) {
+      const int64_t per_node = layout.num_tiles() / layout.world.nodes;
+      for (int64_t number = per_node; number < layout.num_tiles(); ++number) {
+        const Tile tile = ag_gemm_op::tile_at(layout, rank, number);
+        const Tile before = ag_gemm_op::tile_at(layout, rank, number - 1);
+        const auto band_of = [&](const Tile& t) {
+          const int turn = wrap(layout.world.local_of(t.source) - layout.world.local_of(rank), layout.world.ranks);
+          return (t.row_block * layout.world.ranks + turn) / layout.band;
+        };
+        const int steps = wrap(layout.world.node_of(tile.source) - layout.world.node_of(rank), layout.world.nodes);
+        ASSERT_EQ(steps, number / per_node);
+        if (number % per_node == 0) {
+          ASSERT_EQ(tile.row_block, 0);
+        } else {
+          ASSERT_GE(band_of(tile), band_of(before));
+        }
+      }
+    }
+  });
+}
+
+TEST_P(Order, PartsMakeUpTheirChunk) {
+  for_each_layout(GetParam(), [](const Layout& layout) {
+    int64_t number = 0;
+    for (int chunk = 0; chunk < layout.row_blocks; ++chunk) {
+      int64_t next = layout.chunk_bytes(chunk).first;
+      for (int index = 0; index < layout.parts; ++index) {
+        const ag_gemm_op::Part part = layout.part_at(number++);
+        ASSERT_EQ(part.chunk, chunk);
+        ASSERT_EQ(part.index, index);
+        const Range bytes = layout.part_bytes(part);
+        ASSERT_EQ(bytes.first, next);
+        ASSERT_GE(bytes.count, 0);
+        next += bytes.count;
+      }
+      ASSERT_EQ(next, layout.chunk_bytes(chunk).first + layout.chunk_bytes(chunk).count);
+    }
+    ASSERT_EQ(number, layout.num_parts());
+    ASSERT_EQ(layout.part_size % 16, 0);
   });
 }
 

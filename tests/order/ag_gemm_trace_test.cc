@@ -15,7 +15,7 @@ namespace mk::test {
 namespace {
 
 constexpr int kLaunches = 3;
-constexpr Shape kShape{67, 129, 3};  // three chunks and three columns of tiles a shard
+constexpr Shape kShape{67, 129, 3};  // three chunks, in parts, and three columns of tiles a shard
 
 class Trace : public testing::TestWithParam<WorldShape> {
  protected:
@@ -44,7 +44,7 @@ class Trace : public testing::TestWithParam<WorldShape> {
   }
 
   const WorldShape shape = GetParam();
-  const ag_gemm_op::Layout layout = layout_of(shape, kShape);
+  const ag_gemm_op::Layout layout = layout_of(shape, kShape, ag_gemm_op::kCpuTile, kSplits[0], DType::kFp32);
   std::vector<EventRecord> records;
 };
 
@@ -77,7 +77,7 @@ TEST_P(Trace, AShardCrossesEachRailOnce) {
   for_each_launch_of_a_rank([&](uint64_t launch, int rank) {
     for (int step = 1; step < shape.nodes; ++step) {
       for (int chunk = 0; chunk < layout.row_blocks; ++chunk) {
-        expected[{launch, rank, layout.chunk_number(rank, chunk), rail_peer_at(shape, rank, step)}] = 1;
+        expected[{launch, rank, layout.chunk_number(rank, chunk), rail_peer_at(shape, rank, step)}] = layout.parts;
       }
     }
   });
@@ -91,7 +91,7 @@ TEST_P(Trace, ARankSpreadsItsRailsChunksInItsNodeOnce) {
       const int source = shape.rank_at(node, shape.local_of(rank));
       for (int step = 1; step < shape.ranks; ++step) {
         for (int chunk = 0; chunk < layout.row_blocks; ++chunk) {
-          expected[{launch, rank, layout.chunk_number(source, chunk), peer_at(shape, rank, step)}] = 1;
+          expected[{launch, rank, layout.chunk_number(source, chunk), peer_at(shape, rank, step)}] = layout.parts;
         }
       }
     }

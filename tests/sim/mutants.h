@@ -19,6 +19,7 @@ class Mutant : public sim::SimMachine {
  protected:
   bool is_ready(uint32_t signal) const { return signal < static_cast<uint32_t>(world().size()); }
   Role role() { return worker().post.role; }
+  bool passes_on(uint32_t signal) { return role() == Role::kIntra && !is_ready(signal); }
 };
 
 struct DropsASignal : Mutant {
@@ -126,10 +127,10 @@ struct WaitsBeforeItAnnounces : Mutant {
   std::vector<Signal> kept;
 };
 
-struct ForwardQuitsEarly : Mutant {
+struct PassingOnQuitsEarly : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    if (role() == Role::kForward && epoch() == 3) return false;
+    if (passes_on(signal) && epoch() == 3) return false;
     return Mutant::wait(signal, wanted, subject);
   }
 };
@@ -170,10 +171,10 @@ struct ComputesWithoutWaiting : Mutant {
   }
 };
 
-struct ForwardsWithoutWaiting : Mutant {
+struct PassesOnWithoutWaiting : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return (role() == Role::kForward && !is_ready(signal)) || Mutant::wait(signal, wanted, subject);
+    return passes_on(signal) || Mutant::wait(signal, wanted, subject);
   }
 };
 

@@ -7,9 +7,8 @@
 namespace mk::sm90 {
 namespace {
 
-// Intra, send, forward, compute, reduce.
-constexpr RoleCounts kCounts[] = {{0, 0, 0, 1},  {1, 0, 0, 1},  {3, 1, 3, 32},
-                                  {3, 2, 3, 32}, {3, 3, 3, 31}, {4, 0, 0, 30, 13}};
+// Intra, send, compute, reduce.
+constexpr RoleCounts kCounts[] = {{0, 0, 1}, {1, 0, 1}, {6, 1, 32}, {6, 2, 32}, {6, 3, 31}, {4, 0, 30, 13}};
 
 TEST(CommunicationBlock, BlocksHaveTheWorkersInOrder) {
   for (const RoleCounts& roles : kCounts) {

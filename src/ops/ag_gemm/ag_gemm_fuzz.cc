@@ -17,7 +17,6 @@ Layout draw_layout(sim::Random& random, const FuzzLimits& limits) {
   RoleCounts roles;
   roles.intra = up_to(world.ranks > 1, 2);
   roles.send = up_to(world.nodes > 1, 2);
-  roles.forward = up_to(world.ranks > 1 && world.nodes > 1, 2);
   roles.compute = up_to(true, 3);
   const Problem problem{world, limits.m.value_or(shard_rows * world.size()), limits.n.value_or(n), limits.k.value_or(k),
                         DType::kFp32};
@@ -44,10 +43,9 @@ FuzzRun::FuzzRun(uint64_t seed, const FuzzLimits& limits, bool traced) {
 
 std::string FuzzRun::describe() const {
   const RoleCounts& roles = layout_.roles;
-  return fmt::format("{}x{}, m {}, n {}, k {}, intra {} send {} forward {} compute {}, {} launches, ring of {}",
+  return fmt::format("{}x{}, m {}, n {}, k {}, intra {} send {} compute {}, {} launches, ring of {}",
                      layout_.world.nodes, layout_.world.ranks, layout_.shard_rows * layout_.world.size(), layout_.n,
-                     layout_.k, roles.intra, roles.send, roles.forward, roles.compute, launches_,
-                     core().spec.ring_capacity);
+                     layout_.k, roles.intra, roles.send, roles.compute, launches_, core().spec.ring_capacity);
 }
 
 }  // namespace mk::ag_gemm_op

@@ -29,7 +29,7 @@ class FuzzRun {
   const sim::SimCore& core() const { return world_->core(); }
   const Layout& layout() const { return layout_; }
 
-  // "2x3, m 54, n 9, k 2, intra 1 send 2 forward 1 compute 3, 4 launches, ring of 2"
+  // "2x3, m 54, n 9, k 2, intra 1 send 2 compute 3, 4 launches, ring of 2"
   std::string describe() const;
 
  private:

@@ -3,6 +3,7 @@
 #include "ops/ag_gemm/ag_gemm_problem.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/math.h"
@@ -11,6 +12,12 @@
 #include "target/sm90/gemm_config.h"
 
 namespace mk::ag_gemm_op {
+namespace {
+
+constexpr int64_t kMostParts = 16;
+
+}  // namespace
+
 void check_problem(const Problem& problem, DeviceKind device) {
   dense::check_world_divides_m(problem);
   dense::check_sizes(problem, device);
@@ -64,25 +71,26 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
   const bool has_peers = problem.world.ranks > 1;
   const bool has_nodes = problem.world.nodes > 1;
-  const bool forwards = has_peers && has_nodes;
   if (!dense::is_open(asked)) {
-    return dense::checked_split("ag_gemm", problem.world, asked,
-                                {.intra = has_peers, .send = has_nodes, .forward = forwards}, places);
+    return dense::checked_split("ag_gemm", problem.world, asked, {.intra = has_peers, .send = has_nodes}, places);
   }
   // A rank gives its shard to its peers, stages it for the network, which takes it to every other node, and passes on
   // what it gets from there.
   const WorldShape& world = problem.world;
   const double rows = static_cast<double>(problem.m) / world.size();
   const double shard = rows * static_cast<double>(problem.k) * static_cast<double>(size_of(problem.dtype));
+  const double copies = world.nodes * (world.ranks - 1) + (has_nodes ? 1 : 0);
   const dense::RankWork work{
-      2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k),
-      shard * (world.nodes * (world.ranks - 1) + (has_nodes ? 1 : 0)), shard * (world.nodes - 1)};
-  const int share = dense::fair_share(places, std::max(1, has_peers + has_nodes + forwards), work);
+      .flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k),
+      .nvlink_bytes = shard * world.nodes * (world.ranks - 1),
+      .network_bytes = shard * (world.nodes - 1),
+      .moved_bytes = 2 * shard * copies};
   RoleCounts roles;
-  roles.intra = has_peers ? share : 0;
-  roles.send =
-      has_nodes ? std::clamp(share / 2, 1, places.sharing > 1 ? 4 : 2) : 0;  // the network is slower than NVLink
-  roles.forward = forwards ? share : 0;
+  if (world.size() > 1) {
+    const int all = dense::fair_share(places, 1, work);
+    roles.send = has_nodes ? std::max(1, static_cast<int>(std::lround(all / copies))) : 0;
+    roles.intra = has_peers ? std::max(1, all - roles.send) : 0;
+  }
   return dense::filled_up(problem.world, roles, places);
 }
 
@@ -100,6 +108,10 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCoun
   layout.band = tile.band;
   layout.cluster = tile.cluster;
   layout.roles = roles;
+  const int64_t chunk = std::min<int64_t>(tile.m, layout.shard_rows) * problem.k * layout.element_bytes;
+  const int64_t parts = std::clamp<int64_t>(ceil_div(chunk, tile.part_bytes), 1, kMostParts);
+  layout.part_size = round_up<int64_t>(ceil_div(chunk, parts), 16);  // what a GPU copies at once
+  layout.parts = static_cast<int>(ceil_div(chunk, layout.part_size));
   dense::check_num_tiles(problem, layout.num_tiles());
   return layout;
 }

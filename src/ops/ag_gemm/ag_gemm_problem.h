@@ -24,6 +24,12 @@ using dense::TileShape;
 // The operator's windows, after the two every plan has.
 constexpr uint32_t kGatheredWindow = 2;  // [M, K]: shard after shard, this rank's own one for the network
 
+// Of a chunk, moved by one worker.
+struct Part {
+  int chunk = 0;
+  int index = 0;
+};
+
 struct Layout {
   WorldShape world;
   int64_t shard_rows = 0;  // M / W
@@ -36,6 +42,8 @@ struct Layout {
   int col_blocks = 0;
   int band = 1;     // row blocks that share columns in the order of visit
   int cluster = 1;  // workers that compute a tile together
+  int parts = 1;    // of a chunk
+  int64_t part_size = 0;
   RoleCounts roles;
 
   MK_HD constexpr int64_t num_tiles() const { return static_cast<int64_t>(world.size()) * row_blocks * col_blocks; }
@@ -47,6 +55,16 @@ struct Layout {
     const Range rows = rows_of(chunk);
     return {rows.first * k * element_bytes, rows.count * k * element_bytes};
   }
+  // Bytes of a part inside its shard; of the last chunk the last ones may have none.
+  MK_HD constexpr Range part_bytes(const Part& part) const {
+    const Range all = chunk_bytes(part.chunk);
+    const int64_t before = min_of(part.index * part_size, all.count);
+    return {all.first + before, min_of(part_size, all.count - before)};
+  }
+  MK_HD constexpr int64_t num_parts() const { return static_cast<int64_t>(row_blocks) * parts; }  // of a shard
+  MK_HD constexpr Part part_at(int64_t number) const {
+    return {static_cast<int>(number) / parts, static_cast<int>(number) % parts};
+  }
   MK_HD constexpr int64_t shard_bytes() const { return shard_rows * k * element_bytes; }
   MK_HD constexpr int64_t gathered_bytes() const { return shard_bytes() * world.size(); }
   MK_HD constexpr int64_t chunk_number(int source, int chunk) const {
@@ -54,7 +72,7 @@ struct Layout {
   }
 
   // Signals.  ready: `peer` has started this launch, its gathered window may be written.
-  // arrived: a chunk lies in this rank's gathered window.
+  // arrived: so many parts of a chunk lie in this rank's gathered window.
   MK_HD constexpr uint32_t ready(int peer) const { return static_cast<uint32_t>(peer); }
   MK_HD constexpr uint32_t arrived(int source, int chunk) const {
     return static_cast<uint32_t>(world.size() + chunk_number(source, chunk));

@@ -23,7 +23,8 @@ struct RoleRow {
 int64_t cols_of(const Tensor& b, BOrder order) { return order == BOrder::kNK ? b.rows : b.cols; }
 
 int band_of(int tile_m, int tile_n, int tiles_at_once) {
-  return std::max(1, static_cast<int>(std::lround(std::sqrt(static_cast<double>(tiles_at_once) * tile_n / tile_m))));
+  const double square = std::sqrt(static_cast<double>(tiles_at_once) * tile_n / tile_m);
+  return std::max(1, static_cast<int>(std::lround(square / 2)));
 }
 
 TileShape gpu_tile(const Problem& problem, int64_t shards, int blocks) {
@@ -104,7 +105,7 @@ void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t 
 }
 
 bool is_open(const Split& split) {
-  return split.compute == 0 && split.intra == 0 && split.send == 0 && split.forward == 0 && split.reduce == 0;
+  return split.compute == 0 && split.intra == 0 && split.send == 0 && split.reduce == 0;
 }
 
 RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
@@ -112,7 +113,6 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
   const RoleRow rows[] = {{"compute", asked.compute, true},
                           {"intra", asked.intra, needed.intra},
                           {"send", asked.send, needed.send},
-                          {"forward", asked.forward, needed.forward},
                           {"reduce", asked.reduce, needed.reduce}};
   for (const RoleRow& row : rows) {
     check_arg(row.needed ? row.asked >= 1 : row.asked == 0,
@@ -122,7 +122,7 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
     const int most = places.count * places.sharing;
     check_arg(row.asked <= most, "split asks for {} workers in one role; a rank of this world has {}", row.asked, most);
   }
-  const RoleCounts roles{asked.intra, asked.send, asked.forward, asked.compute, asked.reduce};
+  const RoleCounts roles{asked.intra, asked.send, asked.compute, asked.reduce};
   check_arg(places.needed_by(roles) <= places.count,
             "split asks for {} workers on {} places ({} that communicate share one); a rank of this world has {}",
             roles.total(), places.needed_by(roles), places.sharing, places.count);
@@ -131,15 +131,18 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
 
 int fair_share(const Places& places, int roles, const RankWork& work) {
   if (places.sharing == 1) return std::clamp(places.count / 16, 1, 8);
-  // Measured with ranks that share an H200 (docs/performance.md): what an SM computes; what one moves beside that; and
-  // that a carried byte costs about as much as four that are moved.  Less than a third of a place is not worth one.
+  // Of an H200 (docs/performance.md): what an SM computes and what one moves, in and out, and a GPU's links.
   constexpr double kFlopsPerSecond = 6e12;
-  constexpr double kBytesPerSecond = 30e9;
-  constexpr double kCarried = 4;
-  constexpr double kTolerance = 0.3;
-  const double moving = (work.moved_bytes + kCarried * work.carried_bytes) / kBytesPerSecond;
-  const double share = moving / (moving + work.flops / kFlopsPerSecond);
-  const int wanted = static_cast<int>(std::ceil(share * places.count - kTolerance));
+  constexpr double kMovedPerSecond = 80e9;
+  constexpr double kSms = 132;
+  constexpr double kNvlinkPerSecond = 450e9;
+  constexpr double kNetworkPerSecond = 50e9;
+  constexpr double kSpare = 0.95;  // of a place
+  const double part_of_gpu = places.count / kSms;
+  const double seconds =
+      std::max({work.flops / (kFlopsPerSecond * places.count), work.nvlink_bytes / (kNvlinkPerSecond * part_of_gpu),
+                work.network_bytes / (kNetworkPerSecond * part_of_gpu)});
+  const int wanted = static_cast<int>(std::ceil(work.moved_bytes / kMovedPerSecond / seconds + kSpare));
   return ceil_div(std::clamp(wanted, 1, std::max(1, places.count / 4)) * places.sharing, roles);
 }
 
@@ -163,7 +166,6 @@ std::string in_words(const RoleCounts& roles) {
   };
   say(Role::kIntra, roles.intra);
   say(Role::kSend, roles.send);
-  say(Role::kForward, roles.forward);
   say(Role::kReduce, roles.reduce);
   say(Role::kCompute, roles.compute);
   return words;

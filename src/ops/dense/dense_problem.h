@@ -28,14 +28,16 @@ struct Problem {
 struct TileShape {
   int m = 0;
   int n = 0;
-  int band = 1;     // row blocks that share columns in the order of visit
-  int cluster = 1;  // workers that compute a tile together
+  int band = 1;                     // row blocks that share columns in the order of visit
+  int cluster = 1;                  // workers that compute a tile together
+  int64_t part_bytes = 128 * 1024;  // of its input, moved by one worker
 };
 
 // Columns of the result.
 int64_t cols_of(const Tensor& b, BOrder order);
 
-// Row blocks of a band: as many as make a wave of tiles as high as it is wide, for then it reads the least.
+// Row blocks of a band: half as many as make a wave of tiles as high as it is wide.  A square reads the least, but
+// was slower where several ranks shared a GPU, and no faster where one had it (docs/performance.md).
 int band_of(int tile_m, int tile_n, int tiles_at_once);
 
 // The tile of a GPU for a result whose rows are cut into shards, computed by so many blocks.
@@ -62,7 +64,6 @@ void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t 
 struct RolesNeeded {
   bool intra = false;
   bool send = false;
-  bool forward = false;
   bool reduce = false;
 };
 
@@ -75,12 +76,14 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
 // What a rank does in a launch.
 struct RankWork {
   double flops = 0;
-  double moved_bytes = 0;    // read by its communication workers
-  double carried_bytes = 0;  // by the network, for it
+  double nvlink_bytes = 0;   // from it to its peers
+  double network_bytes = 0;  // from it to other nodes
+  double moved_bytes = 0;    // read and written by its communication workers
 };
 
 // How many workers each of so many communication roles should have.  Where they share places, all together get as
-// many places as keep pace with those that compute; where each has its own, eight of a kind keep NVLink busy.
+// many places as keep pace with the slowest of compute, NVLink and network, and one for when much comes at once; where
+// each has its own, eight of a kind keep NVLink busy.
 int fair_share(const Places& places, int roles, const RankWork& work);
 
 // `roles` with compute workers on all places that are left.

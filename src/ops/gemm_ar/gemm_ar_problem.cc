@@ -41,12 +41,15 @@ RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split&
     return dense::checked_split(name, problem.world, asked, {.intra = gathers, .reduce = has_others}, places);
   }
   dense::RankWork work = gemm_rs_op::work_of(problem);
-  if (gathers) {  // nearly the whole result is read once more, and own rows cross to every other node
-    work.moved_bytes *= 2;
-    work.carried_bytes *= 2;
+  if (gathers) {  // its shard goes out once more, and all others' are read and written
+    const double shard = static_cast<double>(problem.m) / problem.world.size() * static_cast<double>(problem.n) *
+                         static_cast<double>(size_of(problem.dtype));
+    work.nvlink_bytes *= 2;
+    work.network_bytes *= 2;
+    work.moved_bytes += shard * (2 * problem.world.size() - 1);
   }
   const int most = gemm_rs_op::most_reducers(places, problem.m, problem.n);
-  const int share = std::min(gathers ? std::max(1, most / 2) : most, dense::fair_share(places, gathers ? 2 : 1, work));
+  const int share = std::min(most, dense::fair_share(places, gathers ? 2 : 1, work));
   RoleCounts roles;
   roles.reduce = has_others ? share : 0;
   roles.intra = gathers ? share : 0;

@@ -15,18 +15,23 @@ void check_problem(const Problem& problem, DeviceKind device) {
   dense::check_world_divides_m(problem);
 }
 
-// A rank reads its node's partial results of its rail's rows, and its node's sums cross to every other node.
+// A rank reads its node's partial results of its rail's rows, writes its node's sums, which cross to every other node,
+// and makes its shard of its own and theirs.
 dense::RankWork work_of(const Problem& problem) {
   const WorldShape& world = problem.world;
   const double result = static_cast<double>(problem.m) * static_cast<double>(problem.n);
   const double shard = result / world.size() * static_cast<double>(size_of(problem.dtype));
-  return {2 * result * static_cast<double>(problem.k), shard * world.size(), shard * (world.nodes - 1)};
+  const double others = shard * (world.nodes - 1);
+  return {.flops = 2 * result * static_cast<double>(problem.k),
+          .nvlink_bytes = shard * (world.ranks - 1) * world.nodes,
+          .network_bytes = others,
+          .moved_bytes = shard * (world.size() + 1) + 2 * others};
 }
 
 int most_reducers(const Places& places, int64_t rows, int64_t cols) {
   if (places.sharing == 1) return places.count;
   const int64_t tiles = ceil_div<int64_t>(rows, 128) * ceil_div<int64_t>(cols, 256);  // of the largest size
-  return static_cast<int>(std::clamp<int64_t>(tiles, 1, std::max(1, places.count / 11) * places.sharing));
+  return static_cast<int>(std::clamp<int64_t>(tiles, 1, int64_t{places.count} * places.sharing));
 }
 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {

@@ -101,8 +101,7 @@ void check_problem(const Problem& problem, DeviceKind device);
 
 dense::RankWork work_of(const Problem& problem);
 
-// Beyond one for each tile of so many rows and columns, and an eleventh of the places, more do harm: each waits for a
-// word in host memory when it has put all it has, and slows the puts down that it waits for.
+// One for each tile of so many rows and columns: more have nothing to do.
 int most_reducers(const Places& places, int64_t rows, int64_t cols);
 
 // The split for a rank's places if the caller left it open; else the caller's, checked.

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace mk::ledger {
 
 void Ledger::await(int rank, uint32_t signal, uint64_t wanted) {
   Account& a = account(rank, signal);
   a.awaited = std::max(a.awaited, wanted);
+  a.least_awaited = std::min(a.least_awaited, wanted);
   if (wanted <= a.paid_before) {
     complain(fmt::format("rank {} awaits {} of signal {}, which earlier launches paid", rank, wanted, signal));
   }
@@ -52,6 +54,11 @@ void Ledger::complain(const std::string& complaint) {
 
 void Ledger::close_launch(uint64_t epoch) {
   for (auto& [where, a] : accounts_) {
+    const uint64_t least = std::exchange(a.least_awaited, UINT64_MAX);
+    if (a.paid > a.paid_before && least < a.paid) {
+      complain(fmt::format("in launch {} somebody awaits {} of signal {} of rank {}, which is paid {}", epoch, least,
+                           where.second, where.first, a.paid));
+    }
     a.paid_before = a.paid;
     if (a.paid == a.awaited) continue;
     complain(fmt::format("after launch {} signal {} of rank {} holds {}, but {} is awaited", epoch, where.second,

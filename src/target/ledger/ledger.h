@@ -3,8 +3,9 @@
 //
 // Nothing runs.  Every worker of every rank is walked through its protocol once per launch; waits and
 // adds are only written down.  After each launch a signal must have been paid, over all launches so
-// far, exactly the largest value anybody awaited: less is a hang, more lets a later launch through too
-// early.  The rules of signal.h, and that only rails cross nodes, are checked on the way.
+// far, exactly what everybody awaited who waited for it: less is a hang, more lets a later launch through too
+// early, and who awaits less than others cannot know whose payments it saw.  The rules of signal.h, and that only rails
+// cross nodes, are checked on the way.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,7 @@ class Ledger {
     uint64_t paid = 0;
     uint64_t paid_before = 0;  // this launch
     uint64_t awaited = 0;
+    uint64_t least_awaited = UINT64_MAX;  // in this launch
     Payers payers;
   };
 

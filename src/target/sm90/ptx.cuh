@@ -226,6 +226,9 @@ struct SystemAtomics {
   __device__ static uint64_t add_release(uint64_t* word, uint64_t value) {
     return Word(*word).fetch_add(value, cuda::memory_order_release);
   }
+  __device__ static uint64_t add_acq_rel(uint64_t* word, uint64_t value) {
+    return Word(*word).fetch_add(value, cuda::memory_order_acq_rel);
+  }
   __device__ static uint64_t add_relaxed(uint64_t* word, uint64_t value) {
     return Word(*word).fetch_add(value, cuda::memory_order_relaxed);
   }

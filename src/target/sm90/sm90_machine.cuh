@@ -94,13 +94,21 @@ class Sm90Machine {
     if (!wait_for_room(wanted, subject)) return false;
     if (crew_.is_leader()) {
       ring.publish(position, to_command(put, view_.windows));
-      last_put_ = position + 1;
     }
     crew_.sync();
     return true;
   }
 
-  __device__ bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, kPutsDone, -1); }
+  // The last of the role's workers waits for all: hundreds that look at host memory slow the puts down that they wait
+  // for, a hundredfold (seen on an H200).
+  __device__ bool settle() {
+    uint64_t wanted = 0;
+    if (crew_.is_leader()) {
+      const uint64_t settlers = SystemAtomics::add_acq_rel(view_.settlers, 1) + 1;  // pairs with those of the others
+      if (settlers == epoch() * post_.count) wanted = SystemAtomics::load_relaxed(view_.ring.claimed);
+    }
+    return wait_until(FaultKind::kUnsettled, view_.ring.completed, wanted, kPutsDone, -1);
+  }
 
   __device__ void note(const Event&) {}
 
@@ -121,13 +129,14 @@ class Sm90Machine {
     return true;
   }
 
-  static constexpr int kPolls = 32;             // between looks at the clock
-  static constexpr unsigned kFarNapNs = 2000;   // between looks at the proxy's counters, in host memory as well
+  static constexpr int kPolls = 32;                // between looks at the clock
+  static constexpr unsigned kFirstFarNapNs = 500;  // between looks at the proxy's counters, in host memory as well
+  static constexpr unsigned kMostFarNapNs = 4000;
   static constexpr uint64_t kLookNs = 500'000;  // between looks at the stop word
 
   __device__ bool wait_until(FaultKind kind, const uint64_t* word, uint64_t wanted, uint32_t signal, int64_t subject) {
     bool seen = true;
-    if (crew_.is_leader() && SystemAtomics::load_acquire(word) < wanted) {
+    if (crew_.is_leader() && wanted > 0 && SystemAtomics::load_acquire(word) < wanted) {
       seen = poll(kind, word, wanted, signal, subject);
     }
     seen = crew_.leader_says(seen);
@@ -139,6 +148,7 @@ class Sm90Machine {
     const uint64_t began = clock_ns();
     uint64_t looked = began;
     uint64_t seen = 0;
+    unsigned nap = kFirstFarNapNs;
     for (int round = 1;; ++round) {
       seen = SystemAtomics::load_relaxed(word);
       if (seen >= wanted) {
@@ -146,7 +156,8 @@ class Sm90Machine {
         return true;
       }
       if (kind != FaultKind::kSignal) {
-        __nanosleep(kFarNapNs);
+        __nanosleep(nap);
+        nap = min_of(2 * nap, kMostFarNapNs);
       } else if (round % kPolls != 0) {
         continue;
       }
@@ -186,7 +197,6 @@ class Sm90Machine {
   [[no_unique_address]] Pace pace_;
   mutable uint64_t epoch_ = 0;
   uint64_t nvlink_bytes_ = 0;
-  uint64_t last_put_ = 0;
   uint64_t consumed_seen_ = 0;
   uint32_t last_signal_ = UINT32_MAX;  // of the last wait that ended well: signals only grow
   uint64_t last_wanted_ = 0;
