@@ -86,24 +86,25 @@ __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::Ge
   });
 }
 
+// ptxas puts the branch not taken first: written so, the code up to the first copy lies at the kernel's beginning.
 template <class Config, class Element, BOrder kOrder, class Pace>
 __device__ void compute(const Params<Pace>& p, Post post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
   post.index /= Config::kCluster;
   post.count /= Config::kCluster;
-  if (threadIdx.x < 128) {
-    sm90::give_registers<Config::kJobRegisters>();
-    if (threadIdx.x < 32) {
-      load_tiles<Config, Element, kOrder>(p, post, worker, shared);
-    } else {
-      if (threadIdx.x < 64) sm90::prepare_stores(shared);
-      sm90::begin_jobs<Config>();
-      if (threadIdx.x < 64 && sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
-    }
-  } else {
+  if (threadIdx.x >= 128) {
     sm90::begin_jobs<Config>();  // before the registers, which may have to be waited for
     sm90::take_registers<Config::kMathsRegisters>();
     multiply_tiles<Config, Element, kOrder>(p, post, shared);
+  } else {
+    sm90::give_registers<Config::kJobRegisters>();
+    if (threadIdx.x >= 32) {
+      if (threadIdx.x < 64) sm90::prepare_stores(shared);
+      sm90::begin_jobs<Config>();
+      if (threadIdx.x < 64 && sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
+    } else {
+      load_tiles<Config, Element, kOrder>(p, post, worker, shared);
+    }
   }
 }
 
@@ -112,15 +113,15 @@ __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __gr
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
   const RoleCounts& roles = p.layout.roles;
-  const int worker = sm90::workers_of(roles, static_cast<int>(blockIdx.x)).first;
-  const Post post = roles.post_of(worker);
-  if (post.role == Role::kCompute) {
-    compute<Config, Element, kOrder>(p, post, worker, memory);
-  } else {
+  const int compute_block = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
+  if (compute_block < 0) {
     const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces&) {
       communicate(machine, p.layout, own);
     };
     sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
+  } else {
+    const int worker = roles.communicating() + compute_block;
+    compute<Config, Element, kOrder>(p, {Role::kCompute, compute_block, roles.compute}, worker, memory);
   }
   sm90::end_jobs<Config>();
   sm90::leave_block(p.view, roles);

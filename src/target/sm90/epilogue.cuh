@@ -67,19 +67,19 @@ struct Bias {
   using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
 };
 
-// Calls body with the hook that fits.
+// Calls body with the hook that fits; the usual one comes first, in the code too.
 template <class Element, class Body>
 __device__ void with_epilogue(const void* bias, int64_t n, Activation activation, Body&& body) {
   const auto* data = static_cast<const Element*>(bias);
   const int cols = static_cast<int>(n);
-  if (activation == Activation::kGelu) {
+  if (activation == Activation::kNone && bias == nullptr) {
+    body(Plain{});
+  } else if (activation == Activation::kGelu) {
     body(Bias<Element, Gelu>{data, cols});
   } else if (activation == Activation::kSilu) {
     body(Bias<Element, Silu>{data, cols});
-  } else if (bias != nullptr) {
-    body(Bias<Element, Identity>{data, cols});
   } else {
-    body(Plain{});
+    body(Bias<Element, Identity>{data, cols});
   }
 }
 
