@@ -23,6 +23,7 @@ class LoadJob {
   __device__ void load(const CUtensorMap* a, const TileCoords& at) {
     const int begun = tiles_ == 0 ? begin(a, at) : 0;
     if (is_one_lane()) {
+      if (begun > 0) wait_phase(&shared_.full[0], 0);  // see begin
       for (int block = begun; block < k_blocks_; ++block) {
         wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
         load_block(a, at, block);
@@ -50,10 +51,11 @@ class LoadJob {
   static constexpr int kBlockBytes =
       kOrder == BOrder::kNK ? 2 * Config::kTileK * (Config::kTileM + Config::kTileN) : Config::kStageBytes;
 
-  // Meets the block; says how many blocks of k of the first tile are under way.  Stages of a cluster are filled
-  // by all its blocks, so there none is before all have met.
+  // Meets the block; says how many blocks of k of the first tile are under way.  All at once would come in at the same
+  // late time, so half of the stages wait until the first block is there.  Stages of a cluster are filled by all its
+  // blocks, so there none is before all have met.
   __device__ int begin(const CUtensorMap* a, const TileCoords& at) {
-    const int fresh = Config::kCluster > 1 ? 0 : min_of(Config::kStages, k_blocks_);
+    const int fresh = Config::kCluster > 1 ? 0 : min_of(Config::kStages / 2, k_blocks_);
     if (is_one_lane()) {
 #pragma unroll 1  // little code: it comes out of memory, too
       for (int block = 0; block < fresh; ++block) load_block(a, at, block);
