@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT
+// transport/bootstrap.h — how the processes of a world find each other, and tell each other small things.
+//
+// Rank 0 listens (Rendezvous) and everybody connects to it; all_gather is a star.  It is for set-up: addresses,
+// handles, agreement on a problem.
+//
+// Who may join knows the secret and says a rank nobody else has, in a world of the same size.  Everybody else is
+// turned away without effect: no rank waits for a stranger, and no length a stranger sends is believed.  Every
+// message has a version and a length that is checked.  Every wait has a deadline and names the ranks it lacked.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/socket.h"
+#include "transport/unique_id.h"
+
+namespace mk {
+
+// Rank 0's place to meet: open from its construction on, so its id may be spread before rank 0 itself joins.
+class Rendezvous {
+ public:
+  Rendezvous() : Rendezvous({"", 0}, random_secret()) {}
+  Rendezvous(const Endpoint& at, const Secret& secret) : listener_(at), secret_(secret) {}
+
+  UniqueId id() const;
+  const Secret& secret() const { return secret_; }
+  const Listener& listener() const { return listener_; }
+
+ private:
+  Listener listener_;
+  Secret secret_;
+};
+
+class Bootstrap {
+ public:
+  // Of rank 0.  The rendezvous is over when it returns or throws.
+  Bootstrap(std::unique_ptr<Rendezvous> rendezvous, int size, std::chrono::milliseconds timeout);
+  // Of every other rank.
+  Bootstrap(const UniqueId& id, int rank, int size, std::chrono::milliseconds timeout);
+
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // What every rank says, by rank; all ranks call it in the same order.  `what` names it in errors.
+  std::vector<std::string> all_gather(const std::string& mine, const std::string& what);
+
+ private:
+  void gather_members(const Rendezvous& rendezvous);
+  std::string receive(const Socket& from, int rank, Deadline deadline, const std::string& what) const;
+  Deadline deadline() const { return Clock::now() + timeout_; }
+
+  int rank_;
+  int size_;
+  std::chrono::milliseconds timeout_;
+  std::vector<Socket> members_;  // rank 0: by rank, its own is not open
+  Socket root_;                  // the others
+  uint32_t exchanges_ = 0;       // begun
+};
+
+}  // namespace mk

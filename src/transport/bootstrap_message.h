@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// transport/bootstrap_message.h — the bytes that the processes of a world exchange to meet.
+//
+// Plain structs of fixed size, little-endian like every machine this runs on.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "transport/unique_id.h"
+
+namespace mk {
+
+static_assert(std::endian::native == std::endian::little);
+
+constexpr uint32_t kBootstrapMagic = 0x4d4b4231;  // "MKB1": the last digit is the version
+constexpr uint32_t kMostMessageBytes = 64 << 20;
+
+// The first thing a rank says.
+struct Hello {
+  uint32_t magic = kBootstrapMagic;
+  uint32_t rank = 0;
+  uint32_t size = 0;
+  uint32_t reserved = 0;
+  Secret secret{};
+};
+static_assert(sizeof(Hello) == 32);
+
+// Before every message, and before the sentence that turns a rank away.
+enum class MessageKind : uint32_t { kData = 1, kRefused = 2 };
+
+struct MessageHead {
+  uint32_t magic = kBootstrapMagic;
+  MessageKind kind = MessageKind::kData;
+  uint32_t bytes = 0;   // that follow
+  uint32_t number = 0;  // of the exchange, so that ranks that are not at the same one notice
+};
+static_assert(sizeof(MessageHead) == 16);
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+template <class T>
+std::span<std::byte> writable_bytes_of(T& value) {
+  return std::as_writable_bytes(std::span(&value, 1));
+}
+
+}  // namespace mk

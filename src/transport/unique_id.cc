@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT
+// transport/unique_id.cc — see unique_id.h.
+#include "transport/unique_id.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "base/check.h"
+
+namespace mk {
+namespace {
+
+constexpr const char* kName = "mkernel1";
+
+Secret parse_secret(const std::string& text) {
+  Secret secret;
+  bool good = text.size() == 2 * secret.size();
+  for (size_t i = 0; good && i < secret.size(); ++i) {
+    unsigned value = 0;
+    const char* const first = text.data() + 2 * i;
+    const auto [rest, error] = std::from_chars(first, first + 2, value, 16);
+    good = error == std::errc() && rest == first + 2;
+    secret[i] = static_cast<std::byte>(value);
+  }
+  check_arg(good, "unique id has a secret that is not {} hexadecimal digits", 2 * secret.size());
+  return secret;
+}
+
+}  // namespace
+
+std::string UniqueId::to_string() const {
+  std::string text = kName;
+  text += ';';
+  for (const std::byte one : secret) text += fmt::format("{:02x}", static_cast<unsigned>(one));
+  for (const Endpoint& endpoint : endpoints) text += ';' + endpoint.to_string();
+  return text;
+}
+
+UniqueId UniqueId::parse(const std::string& text) {
+  std::istringstream fields(text);
+  std::string field;
+  std::getline(fields, field, ';');
+  check_arg(field == kName, "unique id does not begin with '{};'; it must be what rank 0 made", kName);
+  std::getline(fields, field, ';');
+  UniqueId id{parse_secret(field), {}};
+  while (std::getline(fields, field, ';')) id.endpoints.push_back(Endpoint::parse(field));
+  check_arg(!id.endpoints.empty(), "unique id names no address");
+  return id;
+}
+
+Secret random_secret() {
+  Secret secret;
+  if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
+    throw Error(ErrorCode::kDevice, "the system gave no random bytes for a secret");
+  }
+  return secret;
+}
+
+bool equal(const Secret& a, const Secret& b) {
+  std::byte differ{};
+  for (size_t i = 0; i < a.size(); ++i) differ |= a[i] ^ b[i];
+  return differ == std::byte{};
+}
+
+}  // namespace mk
