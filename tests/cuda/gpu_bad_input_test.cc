@@ -56,7 +56,7 @@ TEST(GpuBadInput, TilesThatDoNotExistOrFitAreNamedAndTheWorldStaysUsable) {
   const auto ask = [&](const TileSize& tile) { ag_gemm(world, gpu.args(), {{.compute = 3, .intra = 2}, tile}); };
   EXPECT_TRUE(refuses({"tile is 96x256x1", "128x256x2"}, [&] { ask({96, 256, 1}); }));
   EXPECT_TRUE(refuses({"tile is 128x0x0"}, [&] { ask({128, 0, 0}); }));
-  EXPECT_TRUE(refuses({"tile.cluster is 2", "3 workers that compute"}, [&] { ask({128, 256, 2}); }));
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "3 blocks that compute"}, [&] { ask({128, 256, 2}); }));
   EXPECT_TRUE(gpu_runs_right(world, kProblem, DType::kBf16, 1));
 }
 

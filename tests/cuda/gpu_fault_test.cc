@@ -56,7 +56,7 @@ TEST_P(GpuFault, ABlockWithDozensOfTilesThatNeverComeLeavesToo) {
   World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCuda, {.timeout_ms = 200});
   AgGemmLaunch host(shape, {600, 520, 136}, DType::kBf16, 1);
   GpuLaunch gpu(world, host);
-  const Split fewest{1, shape.ranks > 1, shape.nodes > 1, shape.ranks > 1 && shape.nodes > 1};
+  const Split fewest{.compute = 1, .intra = shape.ranks > 1, .send = shape.nodes > 1};
   launch_all_but_one(world, gpu, fewest);
   EXPECT_TRUE(throws(ErrorCode::kTimeout, {"waited 200 ms for"}, [&] { world.synchronize(); }));
 }

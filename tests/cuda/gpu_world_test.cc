@@ -62,7 +62,8 @@ TEST(GpuWorld, TwoShapesMayAlternateInOneWorld) {
 TEST(GpuWorld, EverySplitGivesTheSameResult) {
   MK_NEEDS_GPU();
   World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
-  for (const Split& split : {Split{1, 1, 1}, Split{3, 5, 2}, Split{20, 10, 3}}) {
+  for (const Split& split : {Split{.compute = 1, .intra = 1, .send = 1}, Split{.compute = 3, .intra = 5, .send = 2},
+                             Split{.compute = 20, .intra = 10, .send = 3}}) {
     EXPECT_TRUE(gpu_runs_right(world, {300, 264, 136}, DType::kBf16, 3, 1, split));
   }
 }

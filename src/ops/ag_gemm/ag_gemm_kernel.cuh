@@ -87,8 +87,9 @@ __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::Ge
 }
 
 // ptxas puts the branch not taken first: written so, the code up to the first copy lies at the kernel's beginning.
+// Inlined always: a call would cost registers that the maths warps do not have.
 template <class Config, class Element, BOrder kOrder, class Pace>
-__device__ void compute(const Params<Pace>& p, Post post, int worker, std::byte* memory) {
+__device__ __forceinline__ void compute(const Params<Pace>& p, Post post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
   post.index /= Config::kCluster;
   post.count /= Config::kCluster;
