@@ -3,11 +3,13 @@
 //
 // A World is nodes × ranks_per_node ranks.  World::local puts all of them into this process: as groups
 // of threads on a CPU, or sharing one GPU with an equal share of its SMs each, with a loopback fabric
-// between the "nodes".  Launches are asynchronous on both; synchronize() waits for them.
+// between the "nodes".  World::join makes this process one rank of a world of processes.  Launches are asynchronous on
+// both; synchronize() waits for them.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "mkernel/error.h"
 #include "mkernel/options.h"
@@ -25,6 +27,12 @@ class World {
   // there is no such device in this build or machine.
   static World local(int nodes, int ranks_per_node, DeviceKind device = DeviceKind::kAuto, const Options& options = {});
 
+  // A World of processes: rank 0 makes the id, a launcher spreads it, every process joins with it and its own rank.  Who
+  // knows the id may join, so it is not for logs.  All ranks must join within options.timeout_ms: else Error(kTimeout)
+  // names those that did not.  So far on CPUs, all on one node.
+  static std::string unique_id();
+  static World join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options = {});
+
   World(World&&) noexcept;
   World& operator=(World&&) noexcept;
   ~World();
@@ -32,6 +40,8 @@ class World {
   int nodes() const;
   int ranks_per_node() const;
   int size() const;
+  int first_rank() const;  // of those in this process
+  int num_ranks() const;   // in this process; calls take arguments for these
   DeviceKind device() const;  // kCpu or kCuda, never kAuto
 
   // Waits until every launch so far has finished.  Throws the Error of the first fault, if any:

@@ -2,6 +2,7 @@
 // ops/host_launch.h — a rank's launch on CPU threads, whatever the operator.
 #pragma once
 
+#include <span>
 #include <utility>
 
 #include "core/roles.h"
@@ -26,11 +27,12 @@ void launch_on_host(runtime::WorldState& world, const RankView& view, const Role
   });
 }
 
-// Calls launch(rank) for every rank.  If one cannot be launched, those that were give up.
-template <class Launch>
-void launch_every_rank(runtime::WorldState& world, Launch&& launch) {
+// Calls launch(rank, its args) for every rank that is here.  If one cannot be launched, those that were give up.
+template <class Args, class Launch>
+void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, Launch&& launch) {
+  const int first = world.members().first;
   try {
-    for (int rank = 0; rank < world.shape().size(); ++rank) launch(rank);
+    for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
   } catch (...) {
     world.stop();
     throw;

@@ -157,6 +157,10 @@ void* CudaDevice::allocate_shared(size_t bytes) {
 
 void CudaDevice::free_shared(void* memory) noexcept { cudaFreeHost(memory); }
 
+WindowMemory CudaDevice::open_window(const std::string&, size_t) {
+  throw Error(ErrorCode::kUnavailable, "worlds of several processes are on CPUs only so far");
+}
+
 void CudaDevice::upload(void* to, const void* from, size_t bytes) {
   check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copy to the device");
 }

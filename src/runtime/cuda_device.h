@@ -23,6 +23,8 @@ class CudaDevice : public Device {
   void free(void* memory) noexcept override;
   void* allocate_shared(size_t bytes) override;
   void free_shared(void* memory) noexcept override;
+  WindowMemory allocate_window(size_t bytes) override { return private_window(*this, bytes); }
+  WindowMemory open_window(const std::string& handle, size_t bytes) override;
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override;
   std::chrono::microseconds proxy_patience() const override { return kLaunchGap; }

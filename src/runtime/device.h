@@ -15,6 +15,12 @@
 
 namespace mk::runtime {
 
+// A rank's part of a window, and what another process of its node needs to map it (empty: none can).
+struct WindowMemory {
+  std::shared_ptr<std::byte> data;
+  std::string handle;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -28,6 +34,9 @@ class Device {
   virtual void free(void* memory) noexcept = 0;
   virtual void* allocate_shared(size_t bytes) = 0;
   virtual void free_shared(void* memory) noexcept = 0;
+  // Zeroed, for workers; `open_window` maps what another process has allocated.
+  virtual WindowMemory allocate_window(size_t bytes) = 0;
+  virtual WindowMemory open_window(const std::string& handle, size_t bytes) = 0;
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const void* from, size_t bytes) = 0;
 
@@ -90,6 +99,12 @@ class Buffer {
   size_t bytes_ = 0;
   void* data_ = nullptr;
 };
+
+// A window that only this process sees.
+inline WindowMemory private_window(Device& device, size_t bytes) {
+  auto buffer = std::make_shared<Buffer>(device, bytes);
+  return {std::shared_ptr<std::byte>(buffer, buffer->as()), {}};
+}
 
 // Throws Error(kUnavailable) with the reason and the remedy if there is none.
 std::unique_ptr<Device> make_cuda_device(int num_ranks);

@@ -12,6 +12,7 @@
 #include "base/math.h"
 #include "mkernel/error.h"
 #include "transport/loopback.h"
+#include "transport/shared_memory.h"
 
 namespace mk::runtime {
 namespace {
@@ -23,8 +24,11 @@ constexpr int kFewestWorkers = 5;
 
 }  // namespace
 
-HostDevice::HostDevice(int num_ranks)
-    : workers_(std::max<int>(kFewestWorkers, std::thread::hardware_concurrency() / num_ranks)), ranks_(num_ranks) {}
+HostDevice::HostDevice(const Members& members, Windows windows)
+    : first_(members.first),
+      windows_(windows),
+      workers_(std::max<int>(kFewestWorkers, std::thread::hardware_concurrency() / members.count)),
+      ranks_(members.count) {}
 
 std::string HostDevice::name() const { return fmt::format("{} CPU threads", std::thread::hardware_concurrency()); }
 
@@ -40,6 +44,17 @@ void HostDevice::free(void* memory) noexcept { std::free(memory); }
 
 void HostDevice::upload(void* to, const void* from, size_t bytes) { std::memcpy(to, from, bytes); }
 
+WindowMemory HostDevice::allocate_window(size_t bytes) {
+  if (windows_ == Windows::kPrivate) return private_window(*this, bytes);
+  auto shared = std::make_shared<SharedMemory>(SharedMemory::make(bytes));
+  return {std::shared_ptr<std::byte>(shared, shared->data()), shared->name()};
+}
+
+WindowMemory HostDevice::open_window(const std::string& handle, size_t bytes) {
+  auto shared = std::make_shared<SharedMemory>(SharedMemory::open(handle, bytes));
+  return {std::shared_ptr<std::byte>(shared, shared->data()), handle};
+}
+
 std::unique_ptr<Fabric> HostDevice::make_loopback(const WindowRegistry& windows, int rank) {
   return std::make_unique<LoopbackFabric>(windows, rank);
 }
@@ -49,13 +64,13 @@ void HostDevice::synchronize() {
 }
 
 void HostDevice::mark(int rank) {
-  Rank& r = ranks_[rank];
+  Rank& r = at(rank);
   r.team.submit(1, [&r](int) { r.marks.push_back(std::chrono::steady_clock::now()); });
 }
 
 std::vector<double> HostDevice::take_spans_us(int rank) {
   std::vector<double> spans;
-  auto& marks = ranks_[rank].marks;
+  auto& marks = at(rank).marks;
   for (size_t i = 0; i + 1 < marks.size(); i += 2) {
     spans.push_back(std::chrono::duration<double, std::micro>(marks[i + 1] - marks[i]).count());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// runtime/host_device.h — ranks as teams of threads in this process.
+// runtime/host_device.h — ranks as teams of threads in this process, with windows that other processes may map.
 #pragma once
 
 #include <chrono>
@@ -7,15 +7,19 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/members.h"
 #include "runtime/team.h"
 
 namespace mk::runtime {
 
 class HostDevice : public Device {
  public:
-  explicit HostDevice(int num_ranks);
+  enum class Windows { kPrivate, kShared };  // with other processes
 
-  Team& team(int rank) { return ranks_[rank].team; }
+  explicit HostDevice(int num_ranks) : HostDevice({0, num_ranks}, Windows::kPrivate) {}
+  HostDevice(const Members& members, Windows windows);
+
+  Team& team(int rank) { return at(rank).team; }
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   std::string name() const override;
@@ -27,6 +31,8 @@ class HostDevice : public Device {
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override { upload(to, from, bytes); }
   std::chrono::microseconds proxy_patience() const override { return {}; }  // the workers need the cores
+  WindowMemory allocate_window(size_t bytes) override;
+  WindowMemory open_window(const std::string& handle, size_t bytes) override;
   std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
   Stream stream(int) override { return nullptr; }
   void fork(Stream) override {}
@@ -42,8 +48,11 @@ class HostDevice : public Device {
     Team team;                                                 // last: its threads end before marks do
   };
 
+  Rank& at(int rank) { return ranks_[rank - first_]; }
   void mark(int rank);
 
+  int first_;
+  Windows windows_;
   int workers_;
   std::deque<Rank> ranks_;
 };

@@ -2,10 +2,16 @@
 // runtime/plan.cc — allocates a plan's memory on every rank and wires the views to it.
 #include "runtime/plan.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <map>
 #include <numeric>
+#include <sstream>
 #include <utility>
 
 #include "base/atomics.h"
+#include "transport/shared_memory.h"
 
 namespace mk::runtime {
 
@@ -14,60 +20,91 @@ uint64_t workspace_bytes(const PlanSpec& spec) {
                          uint64_t{spec.num_signals} * sizeof(uint64_t));
 }
 
-Plan::Plan(uint32_t id, PlanSpec spec, const WorldShape& world, Device& device, WindowRegistry& windows,
-           const std::vector<RingView>& rings, uint64_t* stop, uint64_t timeout_ns)
-    : spec_(std::move(spec)), device_(device) {
+Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : spec_(std::move(spec)), device_(site.device) {
+  const WorldShape& world = site.world;
   const auto keep = [&](uint64_t bytes, Buffer::Kind kind = Buffer::Kind::kWorkers) {
-    return buffers_.emplace_back(device, bytes, kind).template as<std::byte>();
+    return buffers_.emplace_back(device_, bytes, kind).template as<std::byte>();
   };
 
   std::vector<uint64_t> slot_bytes = {0, uint64_t{spec_.num_signals} * sizeof(uint64_t)};
   slot_bytes.insert(slot_bytes.end(), spec_.window_bytes.begin(), spec_.window_bytes.end());
   const size_t num_slots = slot_bytes.size();
+  windows_.assign(num_slots, std::vector<std::byte*>(world.size()));
+  allocate_windows(site, slot_bytes);
+  if (site.bootstrap != nullptr) open_windows_of_peers(site, slot_bytes);
 
   std::vector<uint32_t> ids(num_slots, UINT32_MAX);  // the input has no number: no put may start there
-  windows_.assign(num_slots, std::vector<std::byte*>(world.size()));
   for (size_t slot = kSignalWindow; slot < num_slots; ++slot) {
-    for (std::byte*& base : windows_[slot]) base = keep(slot_bytes[slot]);
-    ids[slot] = windows.add(windows_[slot], slot_bytes[slot]);
+    ids[slot] = site.windows.add(windows_[slot], slot_bytes[slot]);
   }
-
   auto* const id_table = reinterpret_cast<uint32_t*>(keep(num_slots * sizeof(uint32_t)));
-  device.upload(id_table, ids.data(), num_slots * sizeof(uint32_t));
+  device_.upload(id_table, ids.data(), num_slots * sizeof(uint32_t));
 
-  std::vector<std::byte**> node_tables;
-  for (int node = 0; node < world.nodes; ++node) {
-    std::vector<std::byte*> table;
-    for (const auto& of_rank : windows_) {
-      const auto first = of_rank.begin() + world.rank_at(node, 0);
-      table.insert(table.end(), first, first + world.ranks);
+  std::map<int, std::byte**> node_tables;
+  views_.resize(world.size());
+  for (int rank = site.members.first; rank < site.members.end(); ++rank) {
+    std::byte**& node_table = node_tables[world.node_of(rank)];
+    if (node_table == nullptr) {
+      std::vector<std::byte*> table;
+      for (const auto& of_rank : windows_) {
+        const auto first = of_rank.begin() + world.rank_at(world.node_of(rank), 0);
+        table.insert(table.end(), first, first + world.ranks);
+      }
+      node_table = reinterpret_cast<std::byte**>(keep(table.size() * sizeof(std::byte*)));
+      device_.upload(node_table, table.data(), table.size() * sizeof(std::byte*));
     }
-    node_tables.push_back(reinterpret_cast<std::byte**>(keep(table.size() * sizeof(std::byte*))));
-    device.upload(node_tables.back(), table.data(), table.size() * sizeof(std::byte*));
-  }
-
-  for (int rank = 0; rank < world.size(); ++rank) {
     auto* const counters = reinterpret_cast<Counters*>(keep(sizeof(Counters)));
-    RankView view;
+    RankView& view = views_[rank];
     view.world = world;
     view.rank = rank;
     view.workers = spec_.workers;
     view.plan = id;
-    view.windows = {node_tables[world.node_of(rank)], id_table, nullptr, world.ranks};
-    view.ring = rings[rank];
+    view.windows = {node_table, id_table, nullptr, world.ranks};
+    view.ring = site.rings[rank];
     view.exits = &counters->exits;
     view.settlers = &counters->settlers;
     view.nvlink_bytes = &counters->nvlink_bytes;
-    view.stop = stop;
+    view.stop = site.stop;
     view.faults = reinterpret_cast<FaultRecord*>(keep(spec_.workers * sizeof(FaultRecord), Buffer::Kind::kShared));
-    view.timeout_ns = timeout_ns;
-    views_.push_back(view);
+    view.timeout_ns = site.timeout_ns;
   }
+}
+
+void Plan::allocate_windows(const PlanSite& site, const std::vector<uint64_t>& slot_bytes) {
+  for (size_t slot = kSignalWindow; slot < slot_bytes.size(); ++slot) {
+    for (int rank = site.members.first; rank < site.members.end(); ++rank) {
+      memory_.push_back(device_.allocate_window(slot_bytes[slot]));
+      windows_[slot][rank] = memory_.back().data.get();
+    }
+  }
+}
+
+// A process has one rank here, so its handles are those of the slots in order.
+void Plan::open_windows_of_peers(const PlanSite& site, const std::vector<uint64_t>& slot_bytes) {
+  std::vector<std::string> own;
+  for (const WindowMemory& memory : memory_) own.push_back(memory.handle);
+  const std::vector<std::string> all =
+      site.bootstrap->all_gather(fmt::format("{}", fmt::join(own, " ")), "a plan's windows");
+  const int node = site.world.node_of(site.members.first);
+  for (int local = 0; local < site.world.ranks; ++local) {
+    const int peer = site.world.rank_at(node, local);
+    if (site.members.has(peer)) continue;
+    std::istringstream handles(all[peer]);
+    for (size_t slot = kSignalWindow; slot < slot_bytes.size(); ++slot) {
+      std::string handle;
+      handles >> handle;
+      memory_.push_back(device_.open_window(handle, slot_bytes[slot]));
+      windows_[slot][peer] = memory_.back().data.get();
+    }
+  }
+  site.bootstrap->all_gather("", "a plan's windows to be open everywhere");  // then their names may go
+  for (const std::string& handle : own) SharedMemory::forget(handle);
 }
 
 std::vector<FaultRecord> Plan::faults() const {
   std::vector<FaultRecord> sealed;
   for (const RankView& view : views_) {
+    if (view.faults == nullptr) continue;  // not here
     for (int worker = 0; worker < view.workers; ++worker) {
       const FaultRecord& record = view.faults[worker];
       if (HostAtomics::load_acquire(&record.sealed) != 0) sealed.push_back(record);  // pairs with the worker's seal

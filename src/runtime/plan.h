@@ -13,6 +13,8 @@
 
 #include "core/rank_view.h"
 #include "runtime/device.h"
+#include "runtime/members.h"
+#include "transport/bootstrap.h"
 
 namespace mk::runtime {
 
@@ -27,10 +29,22 @@ struct PlanSpec {
 // Symmetric memory a rank needs for a spec.
 uint64_t workspace_bytes(const PlanSpec& spec);
 
+// What the plans of a World have in common.
+struct PlanSite {
+  WorldShape world;
+  Members members;
+  Device& device;
+  WindowRegistry& windows;
+  const std::vector<RingView>& rings;  // [rank]
+  uint64_t* stop = nullptr;
+  uint64_t timeout_ns = 0;
+  Bootstrap* bootstrap = nullptr;  // null: all ranks are here
+};
+
 class Plan {
  public:
-  Plan(uint32_t id, PlanSpec spec, const WorldShape& world, Device& device, WindowRegistry& windows,
-       const std::vector<RingView>& rings, uint64_t* stop, uint64_t timeout_ns);
+  // Among several processes all make the same plans in the same order.
+  Plan(uint32_t id, PlanSpec spec, const PlanSite& site);
 
   const RankView& view(int rank) const { return views_[rank]; }
   std::byte* window(uint32_t slot, int rank) const { return windows_[slot][rank]; }
@@ -40,13 +54,16 @@ class Plan {
     return *static_cast<const Layout*>(spec_.layout.get());
   }
 
-  // Sealed records of all workers of all ranks.
+  // Sealed records of all workers of the ranks that are here.
   std::vector<FaultRecord> faults() const;
 
   // Moved to or from node peers by `rank` over all launches so far.  Call when no launch is running.
   uint64_t nvlink_bytes(int rank) const;
 
  private:
+  void allocate_windows(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
+  void open_windows_of_peers(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
+
   struct Counters {  // near the workers
     uint64_t exits = 0;
     uint64_t settlers = 0;
@@ -56,8 +73,9 @@ class Plan {
   PlanSpec spec_;
   Device& device_;
   std::vector<Buffer> buffers_;
-  std::vector<std::vector<std::byte*>> windows_;  // [slot][rank]
-  std::vector<RankView> views_;
+  std::vector<WindowMemory> memory_;
+  std::vector<std::vector<std::byte*>> windows_;  // [slot][rank], null where this process cannot reach
+  std::vector<RankView> views_;                   // [rank], of those that are here
 };
 
 }  // namespace mk::runtime

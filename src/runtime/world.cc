@@ -2,15 +2,60 @@
 // runtime/world.cc — the public World over WorldState.
 #include "mkernel/world.h"
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/check.h"
 #include "runtime/world_state.h"
+#include "transport/bootstrap.h"
 
 namespace mk {
 
 World World::local(int nodes, int ranks_per_node, DeviceKind device, const Options& options) {
   return World(runtime::make_local_world({nodes, ranks_per_node}, device, options));
+}
+
+namespace {
+
+// Where ranks 0 of this process listen, from the making of an id until they join with it.
+class OpenRendezvous {
+ public:
+  std::string add() {
+    auto rendezvous = std::make_unique<Rendezvous>();
+    std::string id = rendezvous->id().to_string();
+    const std::lock_guard lock(mutex_);
+    open_[id] = std::move(rendezvous);
+    return id;
+  }
+
+  std::unique_ptr<Rendezvous> take(const std::string& id) {
+    const std::lock_guard lock(mutex_);
+    const auto found = open_.find(id);
+    check_arg(found != open_.end(), "id was not made by this process; rank 0 joins with one of its own unique_id()");
+    std::unique_ptr<Rendezvous> taken = std::move(found->second);
+    open_.erase(found);
+    return taken;
+  }
+
+  static OpenRendezvous& of_process() {
+    static OpenRendezvous all;
+    return all;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Rendezvous>> open_;
+};
+
+}  // namespace
+
+std::string World::unique_id() { return OpenRendezvous::of_process().add(); }
+
+World World::join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options) {
+  const WorldShape shape{nodes, ranks_per_node};
+  if (rank != 0) return World(runtime::join_world(shape, rank, UniqueId::parse(id), options));
+  return World(runtime::join_world(shape, OpenRendezvous::of_process().take(id), options));
 }
 
 World::World(std::unique_ptr<runtime::WorldState> state) : state_(std::move(state)) {}
@@ -21,6 +66,8 @@ World::~World() = default;
 int World::nodes() const { return state_->shape().nodes; }
 int World::ranks_per_node() const { return state_->shape().ranks; }
 int World::size() const { return state_->shape().size(); }
+int World::first_rank() const { return state_->members().first; }
+int World::num_ranks() const { return state_->members().count; }
 DeviceKind World::device() const { return state_->device().kind(); }
 
 void World::synchronize() {
@@ -31,7 +78,8 @@ void World::synchronize() {
 bool World::failed() const { return state_->failed(); }
 
 Stream World::rank_stream(int rank) const {
-  check_arg(rank >= 0 && rank < size(), "rank is {}; the world has {} ranks", rank, size());
+  check_arg(state_->members().has(rank), "rank is {}; here are ranks {} to {}", rank, first_rank(),
+            first_rank() + num_ranks() - 1);
   return state_->device().stream(rank);
 }
 

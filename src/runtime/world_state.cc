@@ -3,6 +3,7 @@
 #include "runtime/world_state.h"
 
 #include <bit>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -15,7 +16,7 @@ namespace mk::runtime {
 
 WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Device> device, const Options& options,
                        const FabricHook& hook)
-    : shape_(shape), options_(options), device_(std::move(device)) {
+    : shape_(shape), members_{0, shape.size()}, options_(options), device_(std::move(device)) {
   stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
   rings_.resize(shape.size());
   if (shape.nodes == 1) return;
@@ -27,6 +28,17 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Device> device, 
     if (hook) fabric = hook(std::move(fabric), windows_, rank);
     proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, patience));
   }
+}
+
+WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, std::unique_ptr<Device> device,
+                       const Options& options)
+    : shape_(shape),
+      members_{bootstrap->rank(), 1},
+      options_(options),
+      bootstrap_(std::move(bootstrap)),
+      device_(std::move(device)) {
+  stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
+  rings_.resize(shape.size());
 }
 
 WorldState::~WorldState() {
@@ -53,9 +65,20 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   if (found != plans_.end()) return *found->second;
   const uint32_t id = static_cast<uint32_t>(plans_by_id_.size());
   const uint64_t timeout_ns = static_cast<uint64_t>(options_.timeout_ms) * 1'000'000;
-  auto plan = std::make_unique<Plan>(id, make_spec(), shape_, *device_, windows_, rings_, stop_, timeout_ns);
+  if (bootstrap_ != nullptr) check_agreed(key);
+  const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get()};
+  auto plan = std::make_unique<Plan>(id, make_spec(), site);
   plans_by_id_.push_back(plan.get());
   return *(plans_[key] = std::move(plan));
+}
+
+// Every rank is at the same problem, or nobody begins.
+void WorldState::check_agreed(const std::string& key) const {
+  const std::vector<std::string> keys = bootstrap_->all_gather(key, fmt::format("agreement on {}", key));
+  for (size_t rank = 0; rank < keys.size(); ++rank) {
+    check_arg(keys[rank] == keys[0], "rank {} asks for {}; rank 0 asks for {} and all must agree", rank, keys[rank],
+              keys[0]);
+  }
 }
 
 void WorldState::stop() { HostAtomics::store_release(stop_, 1); }
@@ -75,7 +98,7 @@ void WorldState::check_faults() const {
   for (size_t rank = 0; rank < proxies_.size(); ++rank) {
     const std::string failure = proxies_[rank]->failure();
     if (!failure.empty())
-      throw Error(ErrorCode::kFabric, fmt::format("the fabric of rank {} failed: {}", rank, failure));
+      throw Error(ErrorCode::kFabric, fmt::format("the fabric of rank {} failed: {}", members_.first + rank, failure));
   }
   const std::vector<FaultRecord> records = faults();
   if (records.empty()) return;
@@ -94,14 +117,12 @@ void WorldState::check_usable() const {
   throw Error(ErrorCode::kTimeout, "this World has failed, make a new one");  // the reason is not written down yet
 }
 
-std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,
-                                             const FabricHook& hook) {
+void check_world(const WorldShape& shape, const Options& options) {
   constexpr int kMostRanks = 4096;
   check_arg(shape.nodes >= 1, "nodes is {}; it must be at least 1", shape.nodes);
   check_arg(shape.ranks >= 1, "ranks_per_node is {}; it must be at least 1", shape.ranks);
   check_arg(shape.nodes <= kMostRanks && shape.ranks <= kMostRanks && shape.size() <= kMostRanks,
-            "nodes x ranks is {} x {}; a World in one process holds at most {} ranks", shape.nodes, shape.ranks,
-            kMostRanks);
+            "nodes x ranks is {} x {}; a World holds at most {} ranks", shape.nodes, shape.ranks, kMostRanks);
   constexpr int64_t kLongestMs = int64_t{1} << 40;
   check_arg(options.timeout_ms >= 1 && options.timeout_ms <= kLongestMs, "timeout_ms is {}; it must be 1 to {}",
             options.timeout_ms, kLongestMs);
@@ -109,6 +130,11 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
   check_arg(options.ring_capacity >= 1 && options.ring_capacity <= kMostCommands &&
                 std::has_single_bit(static_cast<unsigned>(options.ring_capacity)),
             "ring_capacity is {}; it must be a power of two up to {}", options.ring_capacity, kMostCommands);
+}
+
+std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,
+                                             const FabricHook& hook) {
+  check_world(shape, options);
   const bool use_cuda = kind == DeviceKind::kCuda || (kind == DeviceKind::kAuto && why_no_cuda().empty());
   std::unique_ptr<Device> device;
   if (use_cuda) {
@@ -117,6 +143,30 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
     device = std::make_unique<HostDevice>(shape.size());
   }
   return std::make_unique<WorldState>(shape, std::move(device), options, hook);
+}
+
+namespace {
+
+std::unique_ptr<WorldState> make_member(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
+                                        const Options& options) {
+  auto device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, HostDevice::Windows::kShared);
+  return std::make_unique<WorldState>(shape, std::move(bootstrap), std::move(device), options);
+}
+
+std::chrono::milliseconds timeout_of(const Options& options) { return std::chrono::milliseconds(options.timeout_ms); }
+
+}  // namespace
+
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
+                                       const Options& options) {
+  check_world(shape, options);
+  return make_member(shape, std::make_unique<Bootstrap>(std::move(rendezvous), shape.size(), timeout_of(options)),
+                     options);
+}
+
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options) {
+  check_world(shape, options);
+  return make_member(shape, std::make_unique<Bootstrap>(id, rank, shape.size(), timeout_of(options)), options);
 }
 
 }  // namespace mk::runtime

@@ -12,9 +12,11 @@
 #include "core/world_shape.h"
 #include "mkernel/options.h"
 #include "runtime/device.h"
+#include "runtime/members.h"
 #include "runtime/plan.h"
 #include "runtime/proxy.h"
 #include "runtime/trace.h"
+#include "transport/bootstrap.h"
 #include "transport/window_registry.h"
 
 namespace mk::runtime {
@@ -25,11 +27,16 @@ using FabricHook =
 
 class WorldState {
  public:
+  // All ranks of the world are here.
   WorldState(const WorldShape& shape, std::unique_ptr<Device> device, const Options& options,
              const FabricHook& hook = {});
+  // One rank is here, the others are processes that have met.
+  WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, std::unique_ptr<Device> device,
+             const Options& options);
   ~WorldState();
 
   const WorldShape& shape() const { return shape_; }
+  const Members& members() const { return members_; }
   const Options& options() const { return options_; }
   Device& device() { return *device_; }
   const Device& device() const { return *device_; }
@@ -45,13 +52,16 @@ class WorldState {
   void check_usable() const;
   std::vector<FaultRecord> faults() const;
 
-  uint64_t network_bytes(int rank) const { return proxies_.empty() ? 0 : proxies_[rank]->bytes_put(); }
+  uint64_t network_bytes(int rank) const { return proxies_.empty() ? 0 : proxies_[rank - members_.first]->bytes_put(); }
 
  private:
   RingView make_ring();
+  void check_agreed(const std::string& key) const;
 
   WorldShape shape_;
+  Members members_;
   Options options_;
+  std::unique_ptr<Bootstrap> bootstrap_;  // null: all ranks are here
   std::unique_ptr<Device> device_;
   std::vector<Buffer> buffers_;
   uint64_t* stop_ = nullptr;
@@ -63,7 +73,15 @@ class WorldState {
   Trace trace_;
 };
 
+// Throws Error(kInvalidArgument) if no World can be so.
+void check_world(const WorldShape& shape, const Options& options);
+
 std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,
                                              const FabricHook& hook = {});
+
+// This process is rank 0, and has the rendezvous to which the id of all others points; or it is another.
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
+                                       const Options& options);
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options);
 
 }  // namespace mk::runtime

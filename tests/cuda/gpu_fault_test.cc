@@ -18,7 +18,7 @@ constexpr int kMissing = 1;
 void launch_all_but_one(World& world, const GpuLaunch<AgGemmLaunch>& gpu, const Split& split = {}) {
   runtime::WorldState& state = world.state();
   const runtime::Plan& plan =
-      ag_gemm_op::plan_for(state, ag_gemm_op::problem_of(state.shape(), gpu.args()), {.split = split});
+      ag_gemm_op::plan_for(state, ag_gemm_op::problem_of(state.shape(), state.members(), gpu.args()), {.split = split});
   for (int rank = 0; rank < world.size(); ++rank) {
     if (rank != kMissing) ag_gemm_op::launch_rank(state, plan, rank, gpu.args()[rank]);
   }

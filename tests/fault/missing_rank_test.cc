@@ -28,7 +28,7 @@ class MissingRank : public testing::TestWithParam<std::tuple<WorldShape, int>> {
   AgGemmLaunch launch{shape, kShape, DType::kFp32, 1};
 
   const runtime::Plan& plan() {
-    return ag_gemm_op::plan_for(world.state(), ag_gemm_op::problem_of(shape, launch.args()), {});
+    return ag_gemm_op::plan_for(world.state(), ag_gemm_op::problem_of(shape, world.state().members(), launch.args()), {});
   }
   void launch_all_but_one() {
     const std::vector<AgGemmArgs> args = launch.args();

@@ -151,7 +151,7 @@ void enqueue(runtime::WorldState& world, AgGemmLaunch& launch, const Split& spli
   const std::vector<AgGemmArgs> args = launch.args();
   world.check_usable();
   const runtime::Plan& plan =
-      ag_gemm_op::plan_for(world, ag_gemm_op::problem_of(world.shape(), args), {.split = split});
+      ag_gemm_op::plan_for(world, ag_gemm_op::problem_of(world.shape(), world.members(), args), {.split = split});
   for (int rank = 0; rank < world.shape().size(); ++rank) ag_gemm_op::launch_rank(world, plan, rank, args[rank]);
 }
 

@@ -180,7 +180,7 @@ void enqueue(runtime::WorldState& world, SumLaunch& launch, Split split) {
 }
 
 const runtime::Plan& plan_of(runtime::WorldState& world, SumLaunch& launch, Split split) {
-  const dense::Problem problem = dense::problem_of(world.shape(), launch.args());
+  const dense::Problem problem = dense::problem_of(world.shape(), world.members(), launch.args());
   if (launch.op() == SumOp::kGemmRs) return gemm_rs_op::plan_for(world, problem, split);
   return gemm_ar_op::plan_for(world, problem, path_of(launch.op()), split);
 }

@@ -39,12 +39,13 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 
 void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions& options) {
   runtime::WorldState& state = world.state();
-  const ag_gemm_op::Problem problem = ag_gemm_op::problem_of(state.shape(), args);
+  const ag_gemm_op::Problem problem = ag_gemm_op::problem_of(state.shape(), state.members(), args);
   ag_gemm_op::check_problem(problem, world.device());
-  ag_gemm_op::check_args(problem, args, world.device());
+  ag_gemm_op::check_args(problem, state.members(), args, world.device());
   state.check_usable();
   const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options);
-  launch_every_rank(state, [&](int rank) { ag_gemm_op::launch_rank(state, plan, rank, args[rank]); });
+  launch_every_rank(state, args,
+                    [&](int rank, const AgGemmArgs& own) { ag_gemm_op::launch_rank(state, plan, rank, own); });
 }
 
 int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype) {

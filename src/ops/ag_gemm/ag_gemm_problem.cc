@@ -23,19 +23,20 @@ void check_problem(const Problem& problem, DeviceKind device) {
   dense::check_sizes(problem, device);
 }
 
-Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args) {
-  check_arg(args.size() == static_cast<size_t>(world.size()), "args has {} entries; the world has {} ranks",
-            args.size(), world.size());
+Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const AgGemmArgs> args) {
+  check_arg(args.size() == static_cast<size_t>(members.count), "args has {} entries; {} ranks of the world are here",
+            args.size(), members.count);
   const AgGemmArgs& first = args[0];
   return {world, first.c.rows, dense::cols_of(first.b, first.b_order), first.a.cols, first.a.dtype, first.b_order};
 }
 
-void check_args(const Problem& problem, std::span<const AgGemmArgs> args, DeviceKind device) {
+void check_args(const Problem& problem, const runtime::Members& members, std::span<const AgGemmArgs> args,
+                DeviceKind device) {
   const Activation f = args[0].activation;
   check_arg(f == Activation::kNone || f == Activation::kGelu || f == Activation::kSilu,
             "activation is {}; it must be kNone, kGelu or kSilu", static_cast<int>(f));
   for (size_t i = 0; i < args.size(); ++i) {
-    const int rank = static_cast<int>(i);
+    const int rank = members.first + static_cast<int>(i);
     const AgGemmArgs& own = args[i];
     dense::check_rank(problem, rank, {own.a, own.b, own.c, own.b_order, own.stream}, problem.m / problem.world.size(),
                       problem.m, device);

@@ -82,8 +82,9 @@ struct Layout {
 
 // Throws Error(kInvalidArgument) naming the argument.
 void check_problem(const Problem& problem, DeviceKind device);
-void check_args(const Problem& problem, std::span<const AgGemmArgs> args, DeviceKind device);
-Problem problem_of(const WorldShape& world, std::span<const AgGemmArgs> args);
+void check_args(const Problem& problem, const runtime::Members& members, std::span<const AgGemmArgs> args,
+                DeviceKind device);
+Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const AgGemmArgs> args);
 
 // The tiling a device has for the problem; on a GPU the caller may choose among those that exist.
 TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const RoleCounts& roles);

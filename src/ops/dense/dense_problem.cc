@@ -79,9 +79,9 @@ void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows
             "{} of rank {} is at {}; its address must be a multiple of {} bytes", name, rank, tensor.data, alignment);
 }
 
-Problem problem_of(const WorldShape& world, std::span<const GemmArgs> args) {
-  check_arg(args.size() == static_cast<size_t>(world.size()), "args has {} entries; the world has {} ranks",
-            args.size(), world.size());
+Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const GemmArgs> args) {
+  check_arg(args.size() == static_cast<size_t>(members.count), "args has {} entries; {} ranks of the world are here",
+            args.size(), members.count);
   const GemmArgs& first = args[0];
   return {world, first.a.rows, cols_of(first.b, first.b_order), first.a.cols, first.a.dtype, first.b_order};
 }
@@ -98,9 +98,10 @@ void check_rank(const Problem& problem, int rank, const GemmArgs& args, int64_t 
             "stream of rank {} is set; CPU worlds take null only", rank);
 }
 
-void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t c_rows, DeviceKind device) {
+void check_args(const Problem& problem, const runtime::Members& members, std::span<const GemmArgs> args, int64_t c_rows,
+                DeviceKind device) {
   for (size_t i = 0; i < args.size(); ++i) {
-    check_rank(problem, static_cast<int>(i), args[i], problem.m, c_rows, device);
+    check_rank(problem, members.first + static_cast<int>(i), args[i], problem.m, c_rows, device);
   }
 }
 

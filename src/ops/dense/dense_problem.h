@@ -13,6 +13,7 @@
 #include "mkernel/gemm_args.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
+#include "runtime/members.h"
 
 namespace mk::dense {
 
@@ -53,12 +54,13 @@ void check_num_tiles(const Problem& problem, int64_t tiles);
 void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows, int64_t cols, DType dtype,
                   DeviceKind device);
 
-Problem problem_of(const WorldShape& world, std::span<const GemmArgs> args);
+Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const GemmArgs> args);
 
 // What one rank brings, if its A and C have so many rows.
 void check_rank(const Problem& problem, int rank, const GemmArgs& args, int64_t a_rows, int64_t c_rows,
                 DeviceKind device);
-void check_args(const Problem& problem, std::span<const GemmArgs> args, int64_t c_rows, DeviceKind device);
+void check_args(const Problem& problem, const runtime::Members& members, std::span<const GemmArgs> args, int64_t c_rows,
+                DeviceKind device);
 
 // Which roles an operator has work for in a world; compute always.
 struct RolesNeeded {

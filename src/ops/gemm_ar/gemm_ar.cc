@@ -41,13 +41,14 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReduc
 
 void gemm_ar(World& world, std::span<const GemmArgs> args, const GemmArOptions& options) {
   runtime::WorldState& state = world.state();
-  const gemm_ar_op::Problem problem = dense::problem_of(state.shape(), args);
+  const gemm_ar_op::Problem problem = dense::problem_of(state.shape(), state.members(), args);
   const AllReducePath path = gemm_ar_op::path_for(problem, options.path);
   gemm_ar_op::check_problem(problem, path, world.device());
-  dense::check_args(problem, args, problem.m, world.device());
+  dense::check_args(problem, state.members(), args, problem.m, world.device());
   state.check_usable();
   const runtime::Plan& plan = gemm_ar_op::plan_for(state, problem, path, options.split);
-  launch_every_rank(state, [&](int rank) { gemm_ar_op::launch_rank(state, plan, path, rank, args[rank]); });
+  launch_every_rank(state, args,
+                    [&](int rank, const GemmArgs& own) { gemm_ar_op::launch_rank(state, plan, path, rank, own); });
 }
 
 int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype, AllReducePath asked) {

@@ -37,12 +37,13 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 
 void gemm_rs(World& world, std::span<const GemmArgs> args, const GemmRsOptions& options) {
   runtime::WorldState& state = world.state();
-  const gemm_rs_op::Problem problem = dense::problem_of(state.shape(), args);
+  const gemm_rs_op::Problem problem = dense::problem_of(state.shape(), state.members(), args);
   gemm_rs_op::check_problem(problem, world.device());
-  dense::check_args(problem, args, problem.m / world.size(), world.device());
+  dense::check_args(problem, state.members(), args, problem.m / world.size(), world.device());
   state.check_usable();
   const runtime::Plan& plan = gemm_rs_op::plan_for(state, problem, options.split);
-  launch_every_rank(state, [&](int rank) { gemm_rs_op::launch_rank(state, plan, rank, args[rank]); });
+  launch_every_rank(state, args,
+                    [&](int rank, const GemmArgs& own) { gemm_rs_op::launch_rank(state, plan, rank, own); });
 }
 
 int64_t gemm_rs_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype) {

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT
+// tests/process/process_world_test.cc — worlds of processes: same operators, same bits, and who is missing or differs
+// is named.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tests/support/ag_gemm_launch.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/processes.h"
+#include "tests/support/sum_launch.h"
+
+namespace mk::test {
+namespace {
+
+constexpr int kLaunches = 5;
+constexpr Shape kShape{67, 129, 3};
+
+class ProcessWorld : public testing::TestWithParam<WorldShape> {};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, ProcessWorld,
+                         testing::Values(WorldShape{1, 1}, WorldShape{1, 2}, WorldShape{1, 4}, WorldShape{1, 7}),
+                         case_name<testing::TestParamInfo<WorldShape>>);
+
+TEST_P(ProcessWorld, AgGemmIsRight) {
+  std::vector<AgGemmLaunch> launches;
+  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(GetParam(), kShape, DType::kFp32, seed_of(1, i));
+  EXPECT_TRUE(processes_run_right(GetParam(), launches,
+                                  [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
+}
+
+TEST_P(ProcessWorld, SumsAreRight) {
+  for (const SumOp op : kSumOps) {
+    std::vector<SumLaunch> launches;
+    for (int i = 0; i < kLaunches; ++i) {
+      launches.emplace_back(GetParam(), SumCase{.op = op, .shape = kShape, .dtype = DType::kBf16}, seed_of(1, i));
+    }
+    EXPECT_TRUE(processes_run_right(GetParam(), launches,
+                                    [op](World& world, std::span<const GemmArgs> args) { call(op, world, args, {}); }));
+  }
+}
+
+TEST(ProcessWorld, ARankThatNeverJoinsIsNamedByRankZero) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    const ErrorCode code = rank == 0 ? ErrorCode::kTimeout : ErrorCode::kFabric;
+    return static_cast<bool>(
+        throws(code, {"ranks 2 of 3"}, [&] { World::join(id, rank, 1, 3, {.timeout_ms = rank == 0 ? 500 : 20'000}); }));
+  }));
+}
+
+TEST(ProcessWorld, ARankAtAnotherProblemIsNamedBeforeAnythingRuns) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    World world = World::join(id, rank, 1, 2, {.timeout_ms = 10'000});
+    AgGemmLaunch launch({1, 2}, {4, rank == 0 ? 8 : 16, 3}, DType::kFp32, 1);
+    const std::vector<AgGemmArgs> args = launch.args();
+    const auto call = [&] { ag_gemm(world, std::span(&args[rank], 1)); };
+    const bool told = static_cast<bool>(refuses({"rank 1 asks for", "8x16x3", "rank 0 asks for", "8x8x3"}, call));
+    // The world is as good as before.
+    AgGemmLaunch again({1, 2}, kShape, DType::kFp32, 2);
+    const std::vector<AgGemmArgs> good = again.args();
+    ag_gemm(world, std::span(&good[rank], 1));
+    world.synchronize();
+    return told && launch.is_untouched(rank) && !again.is_untouched(rank);
+  }));
+}
+
+TEST(ProcessWorld, ARankThatDiesInALaunchIsReportedByTheOthersInTime) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(3, [&](int rank) {
+    World world = World::join(id, rank, 1, 3, {.timeout_ms = 1000});
+    AgGemmLaunch launch({1, 3}, kShape, DType::kFp32, 1);
+    const std::vector<AgGemmArgs> args = launch.args();
+    ag_gemm(world, std::span(&args[rank], 1));
+    world.synchronize();
+    if (rank == 2) _exit(0);
+    ag_gemm(world, std::span(&args[rank], 1));
+    return static_cast<bool>(throws(ErrorCode::kTimeout, {"[rank 2", "launch 2"}, [&] { world.synchronize(); }));
+  }));
+}
+
+TEST(ProcessWorld, ArgumentsAreForTheRanksThatAreHere) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    World world = World::join(id, rank, 1, 2, {.timeout_ms = 10'000});
+    AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
+    const std::vector<AgGemmArgs> args = launch.args();
+    return world.first_rank() == rank && world.num_ranks() == 1 &&
+           refuses({"args has 2 entries", "1 ranks of the world are here"}, [&] { ag_gemm(world, args); });
+  }));
+}
+
+TEST(ProcessWorld, AnIdOfNobodyIsRefused) {
+  EXPECT_TRUE(refuses({"unique id"}, [] { World::join("hello", 1, 1, 2); }));
+  EXPECT_TRUE(refuses({"id was not made by this process"}, [] { World::join("hello", 0, 1, 2); }));
+}
+
+TEST(ProcessWorld, NoNameOfSharedMemoryIsLeftBehind) {
+  const auto names = [] {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
+      count += entry.path().filename().string().starts_with("mkernel.") ? 1 : 0;
+    }
+    return count;
+  };
+  const int before = names();
+  std::vector<AgGemmLaunch> launches;
+  launches.emplace_back(WorldShape{1, 2}, kShape, DType::kFp32, 1);
+  EXPECT_TRUE(processes_run_right({1, 2}, launches,
+                                  [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
+  EXPECT_EQ(names(), before);
+}
+
+}  // namespace
+}  // namespace mk::test

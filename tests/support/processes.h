@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+// tests/support/processes.h — a world whose ranks are processes of this machine, and launches in it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "mkernel/mkernel.h"
+
+namespace mk::test {
+
+// Runs body(rank) in a process for each rank; false or an exception is a failure.  No process outlives this.
+inline testing::AssertionResult processes_do(int count, const std::function<bool(int)>& body) {
+  std::fflush(nullptr);  // or every process writes out what this one has not yet
+  std::vector<pid_t> children;
+  for (int rank = 0; rank < count; ++rank) {
+    const pid_t child = fork();
+    if (child != 0) {
+      children.push_back(child);
+      continue;
+    }
+    int status = 2;
+    try {
+      status = body(rank) ? 0 : 1;
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "rank %d: %s\n", rank, error.what());
+    }
+    std::fflush(nullptr);
+    _exit(status);
+  }
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  std::string failed;
+  for (size_t rank = 0; rank < children.size(); ++rank) {
+    int status = 0;
+    while (waitpid(children[rank], &status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() >= deadline) kill(children[rank], SIGKILL);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    if (status != 0) failed.append(" ").append(std::to_string(rank));
+  }
+  if (failed.empty()) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "failed in rank" << failed;
+}
+
+// Memory that this process and those it forks see together.
+class CommonMemory {
+ public:
+  explicit CommonMemory(size_t bytes)
+      : bytes_(bytes), data_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {}
+  CommonMemory(const CommonMemory&) = delete;
+  ~CommonMemory() { munmap(data_, bytes_); }
+  std::byte* data() const { return static_cast<std::byte*>(data_); }
+
+ private:
+  size_t bytes_;
+  void* data_;
+};
+
+inline size_t bytes_of(const Tensor& tensor) {
+  return static_cast<size_t>(tensor.rows * tensor.cols) * size_of(tensor.dtype);
+}
+
+// Every rank queues all launches with call(world, its args), waits, and hands its results back to be checked here.
+template <class Launch, class Call>
+testing::AssertionResult processes_run_right(const WorldShape& shape, std::vector<Launch>& launches, Call&& call,
+                                             const Options& options = {.timeout_ms = 20'000}) {
+  size_t bytes = 1;
+  for (Launch& launch : launches) {
+    for (const auto& args : launch.args()) bytes += bytes_of(args.c);
+  }
+  const CommonMemory results(bytes);
+  const std::string id = World::unique_id();
+  const auto run = [&](int rank) {
+    World world = World::join(id, rank, shape.nodes, shape.ranks, options);
+    for (Launch& launch : launches) {
+      const auto args = launch.args();
+      call(world, std::span(&args[rank], 1));
+    }
+    world.synchronize();
+    std::byte* to = results.data();
+    for (Launch& launch : launches) {
+      const auto all = launch.args();
+      for (size_t r = 0; r < all.size(); to += bytes_of(all[r++].c)) {
+        if (static_cast<int>(r) == rank) std::memcpy(to, all[r].c.data, bytes_of(all[r].c));
+      }
+    }
+    return true;
+  };
+  if (auto done = processes_do(shape.size(), run); !done) return done;
+  const std::byte* from = results.data();
+  for (Launch& launch : launches) {
+    for (const auto& args : launch.args()) {
+      std::memcpy(args.c.data, from, bytes_of(args.c));
+      from += bytes_of(args.c);
+    }
+  }
+  for (const Launch& launch : launches) {
+    if (auto right = launch.is_right(); !right) return right;
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace mk::test
