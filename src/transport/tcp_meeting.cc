@@ -53,12 +53,13 @@ TcpMeeting::TcpMeeting(const PortSettings& settings, Fd listener, std::vector<Tc
 }
 
 std::vector<std::vector<Fd>> TcpMeeting::run() {
-  while (!all_are_met()) {
-    if (Clock::now() >= deadline_) give_up();
+  for (;;) {
     for (Call& call : calls_) step_call(call);
     let_in();
     guests_.remove_if([&](Talk& guest) { return !step_guest(guest); });
-    if (!all_are_met()) wait();
+    if (all_are_met()) break;
+    if (Clock::now() >= deadline_) give_up();
+    wait();
   }
   for (const auto& of_node : met_) {
     for (const Fd& socket : of_node) prepare_connected(socket, settings_.deadline);
@@ -92,6 +93,11 @@ TcpHello TcpMeeting::hello_to(int node, int connection) const {
   return hello;
 }
 
+const SocketAddress& TcpMeeting::place_of(const Call& call) const {
+  const std::vector<SocketAddress>& places = peers_[call.node].places;
+  return places[call.num_tries % places.size()];
+}
+
 // A new connection has room for a hello; one that has not is as good as broken.
 bool TcpMeeting::say(const Fd& socket, const TcpHello& hello) {
   return send(socket.number(), &hello, sizeof(hello), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(hello));
@@ -121,8 +127,7 @@ void TcpMeeting::step_call(Call& call) {
 }
 
 void TcpMeeting::dial(Call& call) {
-  const std::vector<SocketAddress>& places = peers_[call.node].places;
-  const SocketAddress& place = places[call.place % places.size()];
+  const SocketAddress& place = place_of(call);
   call.talk = Talk{};
   call.talk.socket = open_socket(place.storage.ss_family, settings_.tcp);
   call.talk.until = Clock::now() + patience_;
@@ -134,8 +139,7 @@ void TcpMeeting::dial(Call& call) {
 }
 
 void TcpMeeting::greet(Call& call) {
-  const auto& places = peers_[call.node].places;
-  const std::string place = to_text(places[call.place % places.size()]);
+  const std::string place = to_text(place_of(call));
   pollfd watched{call.talk.socket.number(), POLLOUT, 0};
   if (poll(&watched, 1, 0) == 0) {
     if (Clock::now() >= call.talk.until) hang_up(call, place + ": no answer");
@@ -148,7 +152,7 @@ void TcpMeeting::greet(Call& call) {
   if (!say(call.talk.socket, hello_to(call.node, call.connection))) {
     return hang_up(call, place + ": it takes no hello");
   }
-  call.trouble = place + ": no hello came back";
+  if (call.trouble.empty()) call.trouble = place + ": no hello came back";  // what went wrong before says more
   call.state = Call::State::kTalking;
 }
 
@@ -162,10 +166,7 @@ void TcpMeeting::hear_answer(Call& call) {
                         answer.to_rank == static_cast<uint32_t>(settings_.rank) &&
                         answer.connection == static_cast<uint32_t>(call.connection) &&
                         equal(answer.secret, settings_.secret);
-  if (!is_right) {
-    const auto& places = peers_[call.node].places;
-    return hang_up(call, to_text(places[call.place % places.size()]) + ": it refused the hello, or is another rank");
-  }
+  if (!is_right) return hang_up(call, to_text(place_of(call)) + ": it refused the hello, or is another rank");
   met_[call.node][call.connection] = std::move(call.talk.socket);
   call.state = Call::State::kMet;
 }
@@ -175,7 +176,7 @@ void TcpMeeting::hang_up(Call& call, std::string trouble) {
   call.talk.socket = Fd();
   call.state = Call::State::kIdle;
   call.next_try = Clock::now() + kBreath;
-  ++call.place;
+  ++call.num_tries;
 }
 
 void TcpMeeting::let_in() {

@@ -41,7 +41,7 @@ class TcpMeeting {
   struct Call {
     int node = 0;
     int connection = 0;
-    size_t place = 0;  // of the peer: where it tries next
+    size_t num_tries = 0;  // that failed; each was at the peer's next place
     enum class State { kIdle, kConnecting, kTalking, kMet } state = State::kIdle;
     Talk talk;
     Clock::time_point next_try;
@@ -50,6 +50,7 @@ class TcpMeeting {
   enum class Heard { kPart, kAll, kEnd };
 
   int rank_on(int node) const { return settings_.world.rank_at(node, local_); }
+  const SocketAddress& place_of(const Call& call) const;
   TcpHello hello_to(int node, int connection) const;
   static Heard listen_to(Talk& talk, TcpHello& hello);
   static bool say(const Fd& socket, const TcpHello& hello);
