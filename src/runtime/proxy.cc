@@ -45,7 +45,7 @@ void Proxy::run() {
     } else if (++idle == kSpins) {  // the clock is not read while commands come
       awake_until = Clock::now() + patience_;
     } else if (idle > kYields && Clock::now() >= awake_until) {
-      std::this_thread::sleep_for(kNap);
+      fabric_->nap(kNap);
     } else if (idle > kSpins) {
       std::this_thread::yield();
     }

@@ -6,13 +6,16 @@
 //      bytes are.  It says nothing about any other put: puts may land in any order.
 //   2. Every put lands exactly once, or the fabric fails.
 //   3. Nothing blocks.
-//   4. After a failure every call says kFailed, and failure() says why.
+//   4. After a failure every call says kFailed, and failure() says why.  A peer that goes away is a failure.
 //
-// A Fabric is one rank's end of it, used by one thread, the rank's proxy.
+// A Fabric is one rank's end of it, used by one thread, the rank's proxy.  Puts land in a rank while that rank
+// polls.  Ranks agree to part before they destroy their ends: to a peer, an end that is gone has died.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/command.h"
@@ -32,6 +35,10 @@ class Fabric {
   virtual PutResult poll(std::vector<uint64_t>& completed) = 0;
 
   virtual std::string failure() const = 0;
+
+  // For a proxy with nothing to do: returns after `most`, or earlier if the fabric can tell that a poll would move
+  // something.
+  virtual void nap(std::chrono::microseconds most) { std::this_thread::sleep_for(most); }
 };
 
 }  // namespace mk

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// transport/window_registry.h — where the windows of all ranks in this process lie.
+// transport/window_registry.h — how large the windows are, and where those of ranks in this process lie.
 //
 // A fabric looks every place up here, so a command that points outside a window fails the fabric
-// instead of overwriting memory.
+// instead of overwriting memory.  A window is in the registries of all ranks before any of them puts into it.
 #pragma once
 
 #include <cstddef>
@@ -15,23 +15,34 @@ namespace mk {
 
 class WindowRegistry {
  public:
-  // One base per rank; the number is what Commands carry.
+  // One base per rank, null for ranks of other processes; the number is what Commands carry.
   uint32_t add(std::vector<std::byte*> bases, uint64_t bytes) {
     const std::unique_lock lock(mutex_);
     windows_.push_back({std::move(bases), bytes});
     return static_cast<uint32_t>(windows_.size() - 1);
   }
 
-  // Null if the range is not inside the window.
+  // Null if the range is not inside the window, or lies in another process.
   std::byte* find(uint32_t window, uint32_t rank, uint64_t offset, uint64_t bytes) const {
     const std::shared_lock lock(mutex_);
-    if (window >= windows_.size() || rank >= windows_[window].bases.size()) return nullptr;
-    const uint64_t size = windows_[window].bytes;
-    if (bytes > size || offset > size - bytes) return nullptr;
-    return windows_[window].bases[rank] + offset;
+    if (!holds(window, offset, bytes) || rank >= windows_[window].bases.size()) return nullptr;
+    std::byte* const base = windows_[window].bases[rank];
+    return base == nullptr ? nullptr : base + offset;
+  }
+
+  // Whether the range is inside the window, which has one size on all ranks.
+  bool contains(uint32_t window, uint64_t offset, uint64_t bytes) const {
+    const std::shared_lock lock(mutex_);
+    return holds(window, offset, bytes);
   }
 
  private:
+  bool holds(uint32_t window, uint64_t offset, uint64_t bytes) const {
+    if (window >= windows_.size()) return false;
+    const uint64_t size = windows_[window].bytes;
+    return bytes <= size && offset <= size - bytes;
+  }
+
   struct Entry {
     std::vector<std::byte*> bases;
     uint64_t bytes;

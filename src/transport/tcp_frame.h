@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// transport/tcp_frame.h — what goes over a tcp connection.
+//
+// First a hello each way, then frames: a header and as many bytes as it says.  Numbers are little-endian.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+
+#include "transport/fabric_port.h"
+
+namespace mk {
+
+static_assert(std::endian::native == std::endian::little, "headers are sent as they lie in memory");
+
+constexpr uint32_t kTcpVersion = 1;  // of everything here; also part of an address
+
+struct TcpHello {
+  static constexpr uint64_t kMagic = 0x6f6c6c65686b6d;  // "mkhello"
+
+  uint64_t magic = kMagic;
+  uint32_t version = kTcpVersion;
+  uint32_t from_rank = 0;
+  uint32_t to_rank = 0;
+  uint32_t connection = 0;  // its number among those of the two ranks
+  WorldSecret secret{};
+};
+static_assert(sizeof(TcpHello) == 40);
+
+struct TcpFrame {
+  static constexpr uint32_t kMagic = 0x706b6d00 | kTcpVersion;  // the version, then "mkp"
+
+  uint32_t magic = kMagic;
+  uint32_t to_rank = 0;
+  uint64_t to_offset = 0;
+  uint64_t bytes = 0;
+  uint32_t to_window = 0;
+  uint32_t signal_window = 0;
+  uint32_t signal_index = 0;
+  uint32_t amount = 0;
+};
+static_assert(sizeof(TcpFrame) == 40);
+
+}  // namespace mk

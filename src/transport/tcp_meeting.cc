@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT
+// transport/tcp_meeting.cc — see tcp_meeting.h.
+#include "transport/tcp_meeting.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "mkernel/error.h"
+
+namespace mk {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook{20};    // between looks at the clock
+constexpr milliseconds kBreath{10};  // after a try that failed
+constexpr milliseconds kLongTry{2000};
+constexpr size_t kMostGuests = 256;  // the oldest makes room
+
+// In a time that does not tell how much of it was right.
+bool equal(const WorldSecret& a, const WorldSecret& b) {
+  std::byte difference{};
+  for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
+  return difference == std::byte{};
+}
+
+}  // namespace
+
+TcpMeeting::TcpMeeting(const PortSettings& settings, Fd listener, std::vector<TcpAddress> peers)
+    : settings_(settings),
+      local_(settings.world.local_of(settings.rank)),
+      own_node_(settings.world.node_of(settings.rank)),
+      deadline_(Clock::now() + settings.deadline),
+      patience_(std::clamp(settings.deadline / 4, milliseconds{1}, kLongTry)),
+      listener_(std::move(listener)),
+      peers_(std::move(peers)),
+      met_(settings.world.nodes) {
+  for (int node = 0; node < settings.world.nodes; ++node) {
+    if (node == own_node_) continue;
+    met_[node].resize(settings.tcp.connections);
+    for (int i = 0; i < settings.tcp.connections && node > own_node_; ++i) {
+      Call& call = calls_.emplace_back();
+      call.node = node;
+      call.connection = i;
+    }
+  }
+}
+
+std::vector<std::vector<Fd>> TcpMeeting::run() {
+  for (;;) {
+    for (Call& call : calls_) step_call(call);
+    let_in();
+    guests_.remove_if([&](Talk& guest) { return !step_guest(guest); });
+    if (all_are_met()) break;
+    if (Clock::now() >= deadline_) give_up();
+    wait();
+  }
+  for (const auto& of_node : met_) {
+    for (const Fd& socket : of_node) prepare_connected(socket, settings_.deadline);
+  }
+  return std::move(met_);
+}
+
+bool TcpMeeting::all_are_met() const {
+  return std::ranges::all_of(met_, [](const auto& of_node) {
+    return std::ranges::all_of(of_node, [](const Fd& socket) { return static_cast<bool>(socket); });
+  });
+}
+
+// Until something can be read or a call is answered; not long, as there are times to look at.
+void TcpMeeting::wait() const {
+  std::vector<pollfd> watched = {{listener_.number(), POLLIN, 0}};
+  for (const Talk& guest : guests_) watched.push_back({guest.socket.number(), POLLIN, 0});
+  for (const Call& call : calls_) {
+    if (call.state == Call::State::kConnecting) watched.push_back({call.talk.socket.number(), POLLOUT, 0});
+    if (call.state == Call::State::kTalking) watched.push_back({call.talk.socket.number(), POLLIN, 0});
+  }
+  poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
+}
+
+TcpHello TcpMeeting::hello_to(int node, int connection) const {
+  TcpHello hello;
+  hello.from_rank = static_cast<uint32_t>(settings_.rank);
+  hello.to_rank = static_cast<uint32_t>(rank_on(node));
+  hello.connection = static_cast<uint32_t>(connection);
+  hello.secret = settings_.secret;
+  return hello;
+}
+
+const SocketAddress& TcpMeeting::place_of(const Call& call) const {
+  const std::vector<SocketAddress>& places = peers_[call.node].places;
+  return places[call.num_tries % places.size()];
+}
+
+// A new connection has room for a hello; one that has not is as good as broken.
+bool TcpMeeting::say(const Fd& socket, const TcpHello& hello) {
+  return send(socket.number(), &hello, sizeof(hello), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(hello));
+}
+
+// Never reads beyond the hello: what follows belongs to the fabric.
+TcpMeeting::Heard TcpMeeting::listen_to(Talk& talk, TcpHello& hello) {
+  const ssize_t result =
+      recv(talk.socket.number(), talk.heard.data() + talk.num_heard, talk.heard.size() - talk.num_heard, 0);
+  if (result < 0 && (errno == EAGAIN || errno == EINTR)) return Heard::kPart;
+  if (result <= 0) return Heard::kEnd;
+  talk.num_heard += static_cast<size_t>(result);
+  if (talk.num_heard < talk.heard.size()) return Heard::kPart;
+  std::memcpy(&hello, talk.heard.data(), sizeof(hello));
+  return Heard::kAll;
+}
+
+void TcpMeeting::step_call(Call& call) {
+  switch (call.state) {
+    case Call::State::kIdle:
+      if (Clock::now() >= call.next_try) dial(call);
+      break;
+    case Call::State::kConnecting: greet(call); break;
+    case Call::State::kTalking: hear_answer(call); break;
+    case Call::State::kMet: break;
+  }
+}
+
+void TcpMeeting::dial(Call& call) {
+  const SocketAddress& place = place_of(call);
+  call.talk = Talk{};
+  call.talk.socket = open_socket(place.storage.ss_family, settings_.tcp);
+  call.talk.until = Clock::now() + patience_;
+  if (!call.talk.socket) return hang_up(call, fmt::format("no socket: {}", std::strerror(errno)));
+  if (connect(call.talk.socket.number(), place.get(), place.bytes) != 0 && errno != EINPROGRESS) {
+    return hang_up(call, fmt::format("{}: {}", to_text(place), std::strerror(errno)));
+  }
+  call.state = Call::State::kConnecting;
+}
+
+void TcpMeeting::greet(Call& call) {
+  const std::string place = to_text(place_of(call));
+  pollfd watched{call.talk.socket.number(), POLLOUT, 0};
+  if (poll(&watched, 1, 0) == 0) {
+    if (Clock::now() >= call.talk.until) hang_up(call, place + ": no answer");
+    return;
+  }
+  int error = 0;
+  socklen_t bytes = sizeof(error);
+  getsockopt(call.talk.socket.number(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  if (error != 0) return hang_up(call, fmt::format("{}: {}", place, std::strerror(error)));
+  if (!say(call.talk.socket, hello_to(call.node, call.connection))) {
+    return hang_up(call, place + ": it takes no hello");
+  }
+  if (call.trouble.empty()) call.trouble = place + ": no hello came back";  // what went wrong before says more
+  call.state = Call::State::kTalking;
+}
+
+// The peer may not have come to its own `connect` yet: only the deadline ends this wait.
+void TcpMeeting::hear_answer(Call& call) {
+  TcpHello answer;
+  const Heard heard = listen_to(call.talk, answer);
+  if (heard == Heard::kPart) return;
+  const bool is_right = heard == Heard::kAll && answer.magic == TcpHello::kMagic && answer.version == kTcpVersion &&
+                        answer.from_rank == static_cast<uint32_t>(rank_on(call.node)) &&
+                        answer.to_rank == static_cast<uint32_t>(settings_.rank) &&
+                        answer.connection == static_cast<uint32_t>(call.connection) &&
+                        equal(answer.secret, settings_.secret);
+  if (!is_right) return hang_up(call, to_text(place_of(call)) + ": it refused the hello, or is another rank");
+  met_[call.node][call.connection] = std::move(call.talk.socket);
+  call.state = Call::State::kMet;
+}
+
+void TcpMeeting::hang_up(Call& call, std::string trouble) {
+  call.trouble = std::move(trouble);
+  call.talk.socket = Fd();
+  call.state = Call::State::kIdle;
+  call.next_try = Clock::now() + kBreath;
+  ++call.num_tries;
+}
+
+void TcpMeeting::let_in() {
+  for (;;) {
+    Fd socket(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket) return;  // nobody there, or no descriptor left: the deadline will tell
+    if (guests_.size() >= kMostGuests) guests_.pop_front();
+    guests_.push_back({std::move(socket), Clock::now() + patience_, {}, 0});
+  }
+}
+
+bool TcpMeeting::step_guest(Talk& guest) {
+  TcpHello hello;
+  const Heard heard = listen_to(guest, hello);
+  if (heard == Heard::kPart) return Clock::now() < guest.until;
+  if (heard == Heard::kEnd || !is_welcome(hello)) return false;
+  const int node = settings_.world.node_of(static_cast<int>(hello.from_rank));
+  const auto connection = static_cast<int>(hello.connection);
+  if (say(guest.socket, hello_to(node, connection))) {
+    met_[node][connection] = std::move(guest.socket);  // a caller that tries again gave the last one up
+  }
+  return false;
+}
+
+bool TcpMeeting::is_welcome(const TcpHello& hello) const {
+  const WorldShape& world = settings_.world;
+  return hello.magic == TcpHello::kMagic && hello.version == kTcpVersion && equal(hello.secret, settings_.secret) &&
+         hello.to_rank == static_cast<uint32_t>(settings_.rank) &&
+         hello.from_rank < static_cast<uint32_t>(settings_.rank) &&
+         world.local_of(static_cast<int>(hello.from_rank)) == local_ &&
+         hello.connection < static_cast<uint32_t>(settings_.tcp.connections) &&
+         world.node_of(static_cast<int>(hello.from_rank)) != own_node_;
+}
+
+void TcpMeeting::give_up() const {
+  for (int node = 0; node < settings_.world.nodes; ++node) {
+    const auto there = std::ranges::count_if(met_[node], [](const Fd& socket) { return static_cast<bool>(socket); });
+    if (there == static_cast<ptrdiff_t>(met_[node].size())) continue;
+    const auto call = std::ranges::find_if(
+        calls_, [&](const Call& one) { return one.node == node && one.state != Call::State::kMet; });
+    throw Error(ErrorCode::kTimeout,
+                fmt::format("rank {} waited {} ms for rank {} over tcp: {} of {} connections are there{}",
+                            settings_.rank, settings_.deadline.count(), rank_on(node), there, met_[node].size(),
+                            call == calls_.end() ? "; that rank did not call" : "; last, " + call->trouble));
+  }
+  throw Error(ErrorCode::kTimeout, "the ranks of a rail did not meet over tcp");
+}
+
+}  // namespace mk

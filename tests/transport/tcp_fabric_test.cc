@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT
+// tests/transport/tcp_fabric_test.cc — what a tcp fabric does with peers that misbehave, and under proxies.
+#include "transport/tcp_fabric.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <optional>
+
+#include "runtime/proxy.h"
+#include "tests/support/fabric_world.h"
+#include "tests/support/ring_memory.h"
+#include "tests/support/tcp_stranger.h"
+
+namespace mk::test {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Rank 1 of two is a tcp fabric with one connection, rank 0 a stranger who knows the secret.
+class TcpWithABadPeer : public testing::Test {
+ protected:
+  static constexpr uint64_t kBytes = 32 << 20;
+  static constexpr milliseconds kDeadline{300};
+
+  TcpWithABadPeer() {
+    data_window = windows.add({nullptr, data.data()}, kBytes);
+    signal_window = windows.add({nullptr, reinterpret_cast<std::byte*>(signals.data())}, sizeof(signals));
+    PortSettings settings;
+    settings.world = {2, 1};
+    settings.rank = 1;
+    settings.deadline = kDeadline;
+    settings.tcp.connections = 1;
+    port = open_port("tcp", settings, windows);
+    stranger.emplace(port->address());
+    TcpHello hello;
+    hello.to_rank = 1;
+    stranger->say(bytes_of(hello));
+    fabric = port->connect({port->address(), port->address()});
+    EXPECT_EQ(stranger->hear(sizeof(TcpHello)).size(), sizeof(TcpHello));
+  }
+
+  TcpFrame frame(uint64_t to, uint64_t bytes) const {
+    TcpFrame frame;
+    frame.to_rank = 1;
+    frame.to_offset = to;
+    frame.bytes = bytes;
+    frame.to_window = data_window;
+    frame.signal_window = signal_window;
+    frame.amount = 1;
+    return frame;
+  }
+  PutResult poll() { return fabric->poll(completed); }
+  bool fails() {
+    return eventually([&] { return poll() == PutResult::kFailed; });
+  }
+  uint64_t signal() const { return HostAtomics::load_acquire(&signals[0]); }
+  bool is_untouched() const {
+    return signal() == 0 && std::all_of(data.data(), data.data() + 4096, [](std::byte b) { return b == std::byte{}; });
+  }
+
+  SparseMemory data{kBytes};
+  std::array<uint64_t, 4> signals{};
+  WindowRegistry windows;
+  uint32_t data_window = 0;
+  uint32_t signal_window = 0;
+  std::unique_ptr<FabricPort> port;
+  std::optional<TcpStranger> stranger;
+  std::unique_ptr<Fabric> fabric;
+  std::vector<uint64_t> completed;
+};
+
+TEST_F(TcpWithABadPeer, AFrameMayComeByteByByte) {
+  const std::string sent = bytes_of(frame(3, 5)) + "hello" + bytes_of(frame(9, 0)) + bytes_of(frame(10, 2)) + "ab";
+  for (const char byte : sent) {
+    ASSERT_TRUE(stranger->say({byte}));
+    ASSERT_EQ(poll(), PutResult::kSent) << fabric->failure();
+  }
+  ASSERT_TRUE(eventually([&] { return poll() == PutResult::kSent && signal() == 3; })) << fabric->failure();
+  EXPECT_EQ(std::memcmp(data.data() + 3, "hello", 5), 0);
+  EXPECT_EQ(std::memcmp(data.data() + 10, "ab", 2), 0);
+}
+
+TEST_F(TcpWithABadPeer, HalfAPutAddsToNoSignal) {
+  stranger->say(bytes_of(frame(0, 100)) + std::string(99, 'x'));
+  stranger->hang_up();
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(fabric->failure(), "rank 0 closed its connection to rank 1");
+  EXPECT_EQ(signal(), 0u);
+}
+
+TEST_F(TcpWithABadPeer, HalfAHeaderIsAClosedConnection) {
+  stranger->say(bytes_of(frame(0, 100)).substr(0, 39));
+  stranger->hang_up();
+  EXPECT_TRUE(fails());
+  EXPECT_TRUE(is_untouched());
+}
+
+class TcpWithABadFrame : public TcpWithABadPeer, public testing::WithParamInterface<int> {};
+
+TEST_P(TcpWithABadFrame, FailsWithAReasonAndWritesNothing) {
+  constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
+  using Damage = void (*)(TcpFrame&);
+  constexpr Damage kDamages[] = {
+      [](TcpFrame& f) { f.magic ^= 1; },        [](TcpFrame& f) { f.to_rank = 0; },
+      [](TcpFrame& f) { f.bytes = kHuge; },     [](TcpFrame& f) { f.to_offset = kBytes - 7; },
+      [](TcpFrame& f) { f.to_window = 2; },     [](TcpFrame& f) { f.to_offset = kHuge - 3; },
+      [](TcpFrame& f) { f.signal_index = 4; },  [](TcpFrame& f) { f.signal_index = 0xffffffff; },
+      [](TcpFrame& f) { f.signal_window = 2; }, [](TcpFrame& f) { f.bytes = kBytes + 1; },
+  };
+  static_assert(std::size(kDamages) == 10);
+  TcpFrame bad = frame(0, 8);
+  kDamages[GetParam()](bad);
+  stranger->say(bytes_of(bad) + "12345678");
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(fabric->failure().rfind("rank 0 sent rank 1 ", 0), 0u) << fabric->failure();
+  EXPECT_TRUE(is_untouched());
+  EXPECT_EQ(stranger->hear(1), "") << "the connection should be closed";
+}
+INSTANTIATE_TEST_SUITE_P(All, TcpWithABadFrame, testing::Range(0, 10));
+
+TEST_F(TcpWithABadPeer, APeerThatTakesNothingIsNamedAtTheDeadline) {
+  Command command{0, 0, kBytes, data_window, data_window, signal_window, 0, 1, 0, 0, 0};
+  ASSERT_EQ(fabric->put(command, 0), PutResult::kSent);
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(fabric->failure(), "rank 0 took nothing from rank 1 for 300 ms");
+  EXPECT_TRUE(completed.empty());
+}
+
+TEST(TcpFabric, AFabricThatFailsTakesItsPeersAlong) {
+  FabricWorld world("tcp", {2, 1}, 64);
+  world.fabric(0).put(world.command(1, 0, 0, 65), 0);
+  std::vector<uint64_t> completed;
+  EXPECT_TRUE(eventually([&] { return world.fabric(1).poll(completed) == PutResult::kFailed; }));
+  EXPECT_EQ(world.fabric(1).failure(), "rank 0 closed its connection to rank 1");
+}
+
+TEST(TcpFabric, RanksOffTheRailAreNotConnected) {
+  FabricWorld world("tcp", {2, 2}, 64);
+  EXPECT_EQ(world.fabric(0).put(world.command(3, 0, 0, 8), 0), PutResult::kFailed);
+  EXPECT_NE(world.fabric(0).failure().find("rank 0 has no connection to rank 3"), std::string::npos);
+}
+
+TEST(TcpFabric, ANapEndsWhenSomethingArrives) {
+  FabricWorld world("tcp", {2, 1}, 64);
+  world.poll_all();
+  ASSERT_TRUE(world.put(0, world.command(1, 0, 0, 8), 0));
+  ASSERT_TRUE(eventually(
+      [&] { return world.fabric(0).poll(world.completed(0)) == PutResult::kSent && !world.completed(0).empty(); }));
+  const auto begin = std::chrono::steady_clock::now();
+  world.fabric(1).nap(std::chrono::minutes{1});
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{30});
+}
+
+// Workers on both ranks push into rings; proxies carry the commands; each worker waits for the other's signals.
+TEST(TcpFabric, CarriesWhatProxiesTakeFromTheirRings) {
+  constexpr uint64_t kPuts = 400, kBytes = 2500;
+  FabricWorld world("tcp", {2, 1}, 2 * kPuts * kBytes);
+  for (const int rank : {0, 1}) fill(world.data(rank), kPuts * kBytes, rank);
+  RingMemory rings[2] = {RingMemory(8), RingMemory(8)};
+  uint64_t stop[2] = {0, 0};
+  std::vector<std::unique_ptr<runtime::Proxy>> proxies;
+  for (const int rank : {0, 1}) {
+    proxies.push_back(std::make_unique<runtime::Proxy>(rings[rank].view(), world.take_fabric(rank), &stop[rank],
+                                                       std::chrono::microseconds{0}));
+  }
+  const auto work = [&](int rank) {
+    const Producer producer{rings[rank].view()};
+    for (uint64_t i = 0; i < kPuts; ++i) {
+      const uint64_t position = producer.claim();
+      ASSERT_TRUE(eventually([&] { return producer.is_free(position); })) << proxies[rank]->failure();
+      producer.publish(position,
+                       world.command(1 - rank, i * kBytes, (kPuts + i) * kBytes, kBytes, static_cast<uint32_t>(i)));
+    }
+    std::vector<std::byte> expected(kPuts * kBytes);
+    fill(expected.data(), expected.size(), 1 - rank);
+    for (uint64_t i = 0; i < kPuts; ++i) {
+      ASSERT_TRUE(eventually([&] { return world.seen(rank, static_cast<uint32_t>(i)) == 1; })) << i;
+      EXPECT_EQ(std::memcmp(world.data(rank) + (kPuts + i) * kBytes, expected.data() + i * kBytes, kBytes), 0) << i;
+    }
+    EXPECT_TRUE(eventually([&] { return rings[rank].completed() == kPuts; }));
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  for (const int rank : {0, 1}) EXPECT_EQ(proxies[rank]->failure(), "");
+}
+
+TEST(TcpFabric, AProxyWhosePeerIsGoneRaisesTheStopWord) {
+  FabricWorld world("tcp", {2, 1}, 64);
+  RingMemory ring(8);
+  uint64_t stop = 0;
+  runtime::Proxy proxy(ring.view(), world.take_fabric(0), &stop, std::chrono::microseconds{0});
+  world.take_fabric(1).reset();
+  EXPECT_TRUE(eventually([&] { return HostAtomics::load_acquire(&stop) == 1; }));
+  EXPECT_EQ(proxy.failure(), "rank 1 closed its connection to rank 0");
+}
+
+}  // namespace
+}  // namespace mk::test
