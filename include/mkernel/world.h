@@ -29,7 +29,7 @@ class World {
 
   // A World of processes: rank 0 makes the id, a launcher spreads it, every process joins with it and its own rank.  Who
   // knows the id may join, so it is not for logs.  All ranks must join within options.timeout_ms: else Error(kTimeout)
-  // names those that did not.  So far on CPUs, all on one node.
+  // names those that did not.  Ranks r·ranks_per_node … of node r are on one machine.  So far on CPUs.
   static std::string unique_id();
   static World join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options = {});
 

@@ -37,6 +37,7 @@ Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : spec_(std::move(s
   for (size_t slot = kSignalWindow; slot < num_slots; ++slot) {
     ids[slot] = site.windows.add(windows_[slot], slot_bytes[slot]);
   }
+  if (site.port != nullptr) share_with_rails(site, ids);
   auto* const id_table = reinterpret_cast<uint32_t*>(keep(num_slots * sizeof(uint32_t)));
   device_.upload(id_table, ids.data(), num_slots * sizeof(uint32_t));
 
@@ -99,6 +100,17 @@ void Plan::open_windows_of_peers(const PlanSite& site, const std::vector<uint64_
   }
   site.bootstrap->all_gather("", "a plan's windows to be open everywhere");  // then their names may go
   for (const std::string& handle : own) SharedMemory::forget(handle);
+}
+
+// What fabrics need to reach a window.  It also keeps everybody until all have registered theirs.
+void Plan::share_with_rails(const PlanSite& site, const std::vector<uint32_t>& ids) {
+  for (size_t slot = kSignalWindow; slot < ids.size(); ++slot) {
+    const std::vector<std::string> keys =
+        site.bootstrap->all_gather(site.port->share_window(ids[slot]), "the keys of a plan's windows");
+    for (int rank = 0; rank < site.world.size(); ++rank) {
+      if (!site.members.has(rank)) site.port->learn_window(ids[slot], rank, keys[rank]);
+    }
+  }
 }
 
 std::vector<FaultRecord> Plan::faults() const {

@@ -15,6 +15,7 @@
 #include "runtime/device.h"
 #include "runtime/members.h"
 #include "transport/bootstrap.h"
+#include "transport/fabric_port.h"
 
 namespace mk::runtime {
 
@@ -39,6 +40,7 @@ struct PlanSite {
   uint64_t* stop = nullptr;
   uint64_t timeout_ns = 0;
   Bootstrap* bootstrap = nullptr;  // null: all ranks are here
+  FabricPort* port = nullptr;      // null: no other process is on another node
 };
 
 class Plan {
@@ -63,6 +65,7 @@ class Plan {
  private:
   void allocate_windows(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
   void open_windows_of_peers(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
+  static void share_with_rails(const PlanSite& site, const std::vector<uint32_t>& ids);
 
   struct Counters {  // near the workers
     uint64_t exits = 0;

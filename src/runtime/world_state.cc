@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "runtime/fault_report.h"
 #include "runtime/host_device.h"
+#include "transport/fabric_kinds.h"
 
 namespace mk::runtime {
 
@@ -39,6 +40,33 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> boots
       device_(std::move(device)) {
   stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
   rings_.resize(shape.size());
+  if (shape.nodes > 1) connect_rails();
+}
+
+// A process has one rank, and so one port, one ring and one proxy.
+void WorldState::connect_rails() {
+  PortSettings settings;
+  settings.world = shape_;
+  settings.rank = members_.first;
+  settings.secret = bootstrap_->secret();
+  settings.deadline = std::chrono::milliseconds(options_.timeout_ms);
+  port_ = open_port("tcp", settings, windows_);
+  std::unique_ptr<Fabric> fabric =
+      port_->connect(bootstrap_->all_gather(port_->address(), "the addresses of all ranks' fabrics"));
+  rings_[members_.first] = make_ring();
+  const auto patience = affordable_patience(device_->proxy_patience(), 1, std::thread::hardware_concurrency());
+  proxies_.push_back(std::make_unique<Proxy>(rings_[members_.first], std::move(fabric), stop_, patience));
+}
+
+// An end of a fabric that is gone looks to its peers like one that died: all agree before they go.  Whoever failed
+// goes at once, so that the others do not wait for it.
+void WorldState::part() {
+  if (bootstrap_ == nullptr || failed()) return;
+  try {
+    bootstrap_->all_gather("", "all ranks to end the World");
+  } catch (const Error&) {
+    // Somebody is gone already; there is nobody left to tell.
+  }
 }
 
 WorldState::~WorldState() {
@@ -47,6 +75,7 @@ WorldState::~WorldState() {
   } catch (const Error&) {
     // A device that failed has no running launches left to wait for.
   }
+  part();
   proxies_.clear();
 }
 
@@ -66,7 +95,7 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   const uint32_t id = static_cast<uint32_t>(plans_by_id_.size());
   const uint64_t timeout_ns = static_cast<uint64_t>(options_.timeout_ms) * 1'000'000;
   if (bootstrap_ != nullptr) check_agreed(key);
-  const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get()};
+  const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get(), port_.get()};
   auto plan = std::make_unique<Plan>(id, make_spec(), site);
   plans_by_id_.push_back(plan.get());
   return *(plans_[key] = std::move(plan));

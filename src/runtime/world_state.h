@@ -17,6 +17,7 @@
 #include "runtime/proxy.h"
 #include "runtime/trace.h"
 #include "transport/bootstrap.h"
+#include "transport/fabric_port.h"
 #include "transport/window_registry.h"
 
 namespace mk::runtime {
@@ -56,6 +57,8 @@ class WorldState {
 
  private:
   RingView make_ring();
+  void connect_rails();
+  void part();
   void check_agreed(const std::string& key) const;
 
   WorldShape shape_;
@@ -69,6 +72,7 @@ class WorldState {
   WindowRegistry windows_;
   std::map<std::string, std::unique_ptr<Plan>> plans_;
   std::vector<Plan*> plans_by_id_;
+  std::unique_ptr<FabricPort> port_;  // of a process among others on several nodes
   std::vector<std::unique_ptr<Proxy>> proxies_;
   Trace trace_;
 };

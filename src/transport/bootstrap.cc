@@ -144,14 +144,14 @@ UniqueId Rendezvous::id() const {
 }
 
 Bootstrap::Bootstrap(std::unique_ptr<Rendezvous> rendezvous, int size, std::chrono::milliseconds timeout)
-    : rank_(0), size_(size), timeout_(timeout) {
+    : rank_(0), size_(size), secret_(rendezvous->secret()), timeout_(timeout) {
   check_sizes(0, size, timeout);
   members_.resize(size);
   gather_members(*rendezvous);
 }
 
 Bootstrap::Bootstrap(const UniqueId& id, int rank, int size, std::chrono::milliseconds timeout)
-    : rank_(rank), size_(size), timeout_(timeout) {
+    : rank_(rank), size_(size), secret_(id.secret), timeout_(timeout) {
   check_sizes(rank, size, timeout);
   check_arg(rank > 0, "rank is 0; rank 0 joins with its Rendezvous");
   const Deadline until = deadline();

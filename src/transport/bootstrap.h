@@ -43,6 +43,7 @@ class Bootstrap {
 
   int rank() const { return rank_; }
   int size() const { return size_; }
+  const Secret& secret() const { return secret_; }
 
   // What every rank says, by rank; all ranks call it in the same order.  `what` names it in errors.
   std::vector<std::string> all_gather(const std::string& mine, const std::string& what);
@@ -54,6 +55,7 @@ class Bootstrap {
 
   int rank_;
   int size_;
+  Secret secret_;
   std::chrono::milliseconds timeout_;
   std::vector<Socket> members_;  // rank 0: by rank, its own is not open
   Socket root_;                  // the others

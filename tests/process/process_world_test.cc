@@ -22,7 +22,9 @@ constexpr Shape kShape{67, 129, 3};
 class ProcessWorld : public testing::TestWithParam<WorldShape> {};
 
 INSTANTIATE_TEST_SUITE_P(Worlds, ProcessWorld,
-                         testing::Values(WorldShape{1, 1}, WorldShape{1, 2}, WorldShape{1, 4}, WorldShape{1, 7}),
+                         testing::Values(WorldShape{1, 1}, WorldShape{1, 2}, WorldShape{1, 4}, WorldShape{1, 7},
+                                         WorldShape{2, 1}, WorldShape{2, 2}, WorldShape{2, 4}, WorldShape{3, 2},
+                                         WorldShape{4, 1}),
                          case_name<testing::TestParamInfo<WorldShape>>);
 
 TEST_P(ProcessWorld, AgGemmIsRight) {
