@@ -33,6 +33,10 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
            });
   add_number<int>(app, "--nodes", run.nodes, fmt::format("nodes of the world [{}]", run.nodes));
   add_number<int>(app, "--ranks", run.ranks, fmt::format("ranks of each node [{}]", run.ranks));
+  add_flag(app, "--launcher", "KIND", "thread (all ranks in this process) or fork (a process each, on cpu) [thread]",
+           [&run](const std::string& text) {
+             run.launcher = choice("--launcher", text, {Launcher::kThread, Launcher::kFork});
+           });
   add_number<int64_t>(app, "--m", run.m,
                       "M, rows of the gathered input or of the whole result " + per_device(&Defaults::m));
   add_number<int64_t>(app, "--n", run.n, "N, columns of a rank's output " + per_device(&Defaults::n));

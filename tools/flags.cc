@@ -8,10 +8,8 @@ namespace mk::tools {
 
 Split read_split(const std::string& flag, const std::string& text) {
   Split split;
-  const std::pair<const char*, int*> roles[] = {{"compute", &split.compute},
-                                                {"intra", &split.intra},
-                                                {"send", &split.send},
-                                                {"reduce", &split.reduce}};
+  const std::pair<const char*, int*> roles[] = {
+      {"compute", &split.compute}, {"intra", &split.intra}, {"send", &split.send}, {"reduce", &split.reduce}};
   std::istringstream parts(text);
   for (std::string part; std::getline(parts, part, ',');) {
     const size_t equals = part.find('=');

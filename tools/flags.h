@@ -44,11 +44,10 @@ void add_flag(CLI::App& app, const std::string& flag, const char* type, const st
 
 // "compute=12,reduce=2": how many workers of a rank play each role.
 inline void add_split(CLI::App& app, Split& split) {
-  add_flag(
-      app, "--split", "ROLES",
-      "workers of a rank by role: compute=N,intra=N,send=N,reduce=N, none where left out; on a GPU those "
-      "that do not compute are warps, eight to an SM [chosen for the shape]",
-      [&split](const std::string& text) { split = read_split("--split", text); });
+  add_flag(app, "--split", "ROLES",
+           "workers of a rank by role: compute=N,intra=N,send=N,reduce=N, none where left out; on a GPU those "
+           "that do not compute are warps, eight to an SM [chosen for the shape]",
+           [&split](const std::string& text) { split = read_split("--split", text); });
 }
 
 // A number that lands in `field`, a plain or an optional one.

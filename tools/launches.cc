@@ -2,8 +2,14 @@
 // tools/launches.cc — see launches.h.
 #include "launches.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "base/math.h"
@@ -19,6 +25,17 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+// What every process says, in their order.
+std::vector<std::vector<double>> told_by_all(World& world, const std::vector<double>& mine, const char* what) {
+  std::vector<std::vector<double>> all;
+  for (const std::string& text : world.state().exchange(fmt::format("{:a}", fmt::join(mine, " ")), what)) {
+    std::vector<double>& values = all.emplace_back();
+    std::istringstream words(text);
+    for (std::string word; words >> word;) values.push_back(std::strtod(word.c_str(), nullptr));
+  }
+  return all;
+}
+
 }  // namespace
 
 Row start_row(const char* op, const World& world, const RunRequest& request) {
@@ -29,6 +46,8 @@ Row start_row(const char* op, const World& world, const RunRequest& request) {
   row.device_name = world.state().device().name();
   row.nodes = world.nodes();
   row.ranks = world.ranks_per_node();
+  row.launcher = name_of(request.launcher);
+  row.fabric = world.nodes() == 1 ? "none" : request.launcher == Launcher::kThread ? "loopback" : "tcp";
   row.m = request.m.value_or(round_up<int64_t>(defaults.m, world.size()));
   row.n = request.n.value_or(defaults.n);
   row.k = request.k.value_or(defaults.k);
@@ -56,9 +75,9 @@ double time_launches(World& world, int num_launches, const std::function<void(in
   world.synchronize();
   try {
     for (int i = 0; i < num_launches; ++i) {
-      for (int rank = 0; rank < world.size(); ++rank) device.span_begin(rank);
+      for_each_rank_here(world, [&](int rank) { device.span_begin(rank); });
       launch(i);
-      for (int rank = 0; rank < world.size(); ++rank) device.span_end(rank);
+      for_each_rank_here(world, [&](int rank) { device.span_end(rank); });
     }
   } catch (...) {
     world.synchronize();  // throws the first fault, which says more than the refusal of a later launch
@@ -66,18 +85,33 @@ double time_launches(World& world, int num_launches, const std::function<void(in
   }
   world.synchronize();
   std::vector<double> slowest(num_launches, 0.0);
-  for (int rank = 0; rank < world.size(); ++rank) {
-    const std::vector<double> spans = device.take_spans_us(rank);
-    for (int i = 0; i < num_launches; ++i) slowest[i] = std::max(slowest[i], spans[i]);
-  }
+  const auto add = [&](const std::vector<double>& spans) {
+    for (int i = 0; i < num_launches; ++i) slowest[i] = std::max(slowest[i], spans.at(i));
+  };
+  for_each_rank_here(world, [&](int rank) { add(device.take_spans_us(rank)); });
+  for (const std::vector<double>& spans : told_by_all(world, slowest, "times")) add(spans);
   return median(slowest);
 }
 
 void count_traffic(Row& row, const World& world, const runtime::Plan& plan) {
-  for (int rank = 0; rank < world.size(); ++rank) {
+  for_each_rank_here(world, [&](int rank) {
     row.nvlink_bytes = std::max(row.nvlink_bytes, plan.nvlink_bytes(rank) / row.launches);
     row.network_bytes = std::max(row.network_bytes, world.state().network_bytes(rank) / row.launches);
+  });
+}
+
+void merge(Row& row, World& world) {
+  const CheckResult& own = row.check;
+  const std::vector<double> mine{static_cast<double>(row.nvlink_bytes), static_cast<double>(row.network_bytes),
+                                 static_cast<double>(own.wrong), own.error, own.bound};
+  Row merged = row;
+  merged.check = {};
+  for (const std::vector<double>& one : told_by_all(world, mine, "what all ranks found")) {
+    merged.nvlink_bytes = std::max(merged.nvlink_bytes, static_cast<uint64_t>(one.at(0)));
+    merged.network_bytes = std::max(merged.network_bytes, static_cast<uint64_t>(one.at(1)));
+    merged.check.add({static_cast<decltype(own.wrong)>(one.at(2)), one.at(3), one.at(4)});
   }
+  row = merged;
 }
 
 }  // namespace mk::tools

@@ -26,6 +26,15 @@ void check_memory(const Row& row, double bytes_per_launch, double bytes_once);
 // when it returns or throws, so their memory may go.
 double time_launches(World& world, int num_launches, const std::function<void(int)>& launch);
 
+// Calls body(rank) for those in this process.
+template <class Body>
+void for_each_rank_here(const World& world, Body&& body) {
+  for (int i = 0; i < world.num_ranks(); ++i) body(world.first_rank() + i);
+}
+
+// Puts together what every process found: the row is then the same in all of them.
+void merge(Row& row, World& world);
+
 // Sets the row's traffic from the counters of `plan` and of the World; the row's launches are the only
 // ones they have seen.
 void count_traffic(Row& row, const World& world, const runtime::Plan& plan);

@@ -22,7 +22,7 @@ struct RankData {
   Matrix c;
 };
 
-using LaunchData = std::vector<RankData>;  // by rank
+using LaunchData = std::vector<RankData>;  // of the ranks that are here
 
 DataSpec spec_of(const Row& row, int launch, uint64_t tensor, int rank) {
   DataSpec spec = data_for(row.k, row.seed, launch);
@@ -42,14 +42,14 @@ void check_memory(const Row& row, double world_size) {
 
 LaunchData make_launch(const Row& row, const World& world, runtime::Device& device, DataEngine& engine, int launch) {
   LaunchData data;
-  for (int rank = 0; rank < world.size(); ++rank) {
+  for_each_rank_here(world, [&](int rank) {
     RankData& own = data.emplace_back(RankData{{device, row.dtype, row.m / world.size(), row.k},
                                                {device, row.dtype, row.k, row.n},
                                                {device, row.dtype, row.m, row.n}});
     engine.fill(own.a.view, spec_of(row, launch, kTensorA, rank));
     engine.fill(own.b.view, spec_of(row, launch, kTensorB, rank));
     engine.poison(own.c.view);
-  }
+  });
   return data;
 }
 
@@ -62,30 +62,30 @@ void queue_launch(World& world, const LaunchData& data, const Split& split) {
 // Makes the inputs again, so that a launch that spoilt its inputs is found out as well.
 class Checker {
  public:
-  Checker(const Row& row, int world_size, runtime::Device& device, DataEngine& engine)
+  Checker(const Row& row, const World& world, runtime::Device& device, DataEngine& engine)
       : row_(row),
-        world_size_(world_size),
+        world_(world),
         engine_(engine),
         gathered_(device, row.dtype, row.m, row.k),
         b_(device, row.dtype, row.k, row.n) {}
 
   CheckResult check(int launch, const LaunchData& data) {
-    const int64_t shard_rows = row_.m / world_size_;
-    for (int rank = 0; rank < world_size_; ++rank) {
+    const int64_t shard_rows = row_.m / world_.size();
+    for (int rank = 0; rank < world_.size(); ++rank) {
       engine_.fill(gathered_.rows(rank * shard_rows, shard_rows), spec_of(row_, launch, kTensorA, rank));
     }
     CheckResult worst;
-    for (int rank = 0; rank < world_size_; ++rank) {
+    for_each_rank_here(world_, [&](int rank) {
       const DataSpec spec = spec_of(row_, launch, kTensorB, rank);
       engine_.fill(b_.view, spec);
-      worst.add(engine_.check_gemm(gathered_.view, b_.view, data[rank].c.view, spec.kind));
-    }
+      worst.add(engine_.check_gemm(gathered_.view, b_.view, data[rank - world_.first_rank()].c.view, spec.kind));
+    });
     return worst;
   }
 
  private:
   const Row& row_;
-  int world_size_;
+  const World& world_;
   DataEngine& engine_;
   Matrix gathered_;
   Matrix b_;
@@ -111,8 +111,9 @@ Row run_ag_gemm(World& world, const RunRequest& request) {
   row.tflops_per_rank = flops / row.time_us * 1e-6;
   count_traffic(row, world, plan);
 
-  Checker checker(row, world.size(), state.device(), *engine);
+  Checker checker(row, world, state.device(), *engine);
   for (int i = 0; i < row.launches; ++i) row.check.add(checker.check(i, launches[i]));
+  merge(row, world);
   return row;
 }
 

@@ -59,6 +59,8 @@ std::string to_json(const Row& row) {
       {"device_name", row.device_name},
       {"nodes", row.nodes},
       {"ranks", row.ranks},
+      {"launcher", row.launcher},
+      {"fabric", row.fabric},
       {"m", row.m},
       {"n", row.n},
       {"k", row.k},

@@ -15,7 +15,9 @@ struct Row {
   DeviceKind device = DeviceKind::kCpu;
   std::string device_name;
   int nodes = 0;
-  int ranks = 0;  // per node
+  int ranks = 0;         // per node
+  std::string launcher;  // thread or fork
+  std::string fabric;    // between nodes; none where there is one
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;

@@ -11,11 +11,17 @@
 
 namespace mk::tools {
 
+// Where the ranks are: threads of one process, or processes that it starts.
+enum class Launcher { kThread, kFork };
+
+constexpr const char* name_of(Launcher launcher) { return launcher == Launcher::kThread ? "thread" : "fork"; }
+
 struct RunRequest {
   std::string op = "all";
   DeviceKind device = DeviceKind::kAuto;
   int nodes = 2;
-  int ranks = 8;             // per node
+  int ranks = 8;  // per node
+  Launcher launcher = Launcher::kThread;
   std::optional<int64_t> m;  // where empty: Defaults of the device
   std::optional<int64_t> n;
   std::optional<int64_t> k;

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "commands.h"
+#include "launcher.h"
 #include "operators.h"
 #include "usage.h"
 
@@ -53,19 +54,20 @@ void print_line(const std::string& line) {
   std::fflush(stdout);
 }
 
-}  // namespace
-
-int run_command(const RunRequest& request) {
-  const File json = open_json(request.json);
+int run_seat(const RunRequest& request, const Seat& seat) {
+  const File json = open_json(seat.reports() ? request.json : std::nullopt);
   const Options options = options_of(request);
   bool any = false;
   bool all_correct = true;
-  for (const Operator& one : operators()) {
+  for (size_t i = 0; i < operators().size(); ++i) {
+    const Operator& one = operators()[i];
     if (request.op != "all" && request.op != one.name) continue;
-    World world = World::local(request.nodes, request.ranks, request.device, options);
+    World world = make_world(request, options, seat, i);
     const std::optional<Row> ran = run_one(one, world, request);
     if (!ran) continue;
     const Row& row = *ran;
+    all_correct = all_correct && row.correct();
+    if (!seat.reports()) continue;
     if (!any) {
       print_line(fmt::format("device {}: {}; {} launches a row, seed {}", name_of(row.device), row.device_name,
                              row.launches, row.seed));
@@ -74,9 +76,14 @@ int run_command(const RunRequest& request) {
     print_line(table_row(row));
     if (json) append(json.get(), to_json(row));
     any = true;
-    all_correct = all_correct && row.correct();
   }
   return all_correct ? kExitCorrect : kExitFailed;
+}
+
+}  // namespace
+
+int run_command(const RunRequest& request) {
+  return with_launcher(request, operators().size(), [&](const Seat& seat) { return run_seat(request, seat); });
 }
 
 }  // namespace mk::tools

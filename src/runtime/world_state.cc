@@ -110,6 +110,11 @@ void WorldState::check_agreed(const std::string& key) const {
   }
 }
 
+std::vector<std::string> WorldState::exchange(const std::string& mine, const std::string& what) {
+  if (bootstrap_ == nullptr) return {mine};
+  return bootstrap_->all_gather(mine, what);
+}
+
 void WorldState::stop() { HostAtomics::store_release(stop_, 1); }
 
 bool WorldState::failed() const { return HostAtomics::load_acquire(stop_) != 0; }

@@ -46,6 +46,9 @@ class WorldState {
   // The plan called `key`, made by `make_spec` on first use.
   Plan& plan(const std::string& key, const std::function<PlanSpec()>& make_spec);
 
+  // What every process of the World says, in the order of their ranks; all call it in the same order.
+  std::vector<std::string> exchange(const std::string& mine, const std::string& what);
+
   bool failed() const;
   void stop();  // every wait gives up: some ranks were launched, but not all can be
   // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROGRAM = None
 
-KEYS = {"op", "device", "nodes", "ranks", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
+KEYS = {"op", "device", "nodes", "ranks", "launcher", "fabric", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
         "nvlink_bytes", "network_bytes", "workspace_bytes", "error", "bound", "correct", "commit"}
 
 OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
@@ -50,6 +50,11 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--timeout-ms", "0"], "--timeout-ms"),
     (["run", "ag_gemm", "--timeout-ms", "-1"], "--timeout-ms"),
     (["run", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
+    (["run", "ag_gemm", "--launcher", "spoon"], "--launcher"),
+    (["run", "ag_gemm", "--launcher", "fork", "--device", "cuda"], "--launcher"),
+    (["run", "ag_gemm", "--launcher", "fork", "--m", "17"], "--m"),
+    (["run", "ag_gemm", "--launcher", "fork", "--nodes", "0"], "--nodes"),
+    (["run", "ag_gemm", "--launcher", "fork", "--ranks", "99999999"], "--ranks"),
     (["bench", "no_such_operator"], "operator"),
     (["bench", "--device", "cpu"], "--device"),
     (["bench", "--device", "tpu"], "--device"),
@@ -161,6 +166,27 @@ class Cli(unittest.TestCase):
                           ("gemm_ar", "compute=1,reduce=2")):
             result = run_on_cpu("--m", 64, "--split", split, op=op)
             self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_ranks_may_be_processes(self):
+        for nodes, ranks, fabric in ((1, 3, "none"), (2, 1, "tcp"), (2, 2, "tcp"), (2, 4, "tcp")):
+            with self.subTest(f"{nodes}x{ranks}"):
+                self.json.unlink(missing_ok=True)
+                result = run_on_cpu("--launcher", "fork", "--nodes", nodes, "--ranks", ranks, "--m", 33 * nodes * ranks,
+                                    "--n", 65, "--k", 17, "--launches", 5, "--json", self.json, op="all")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(len(result.stdout.splitlines()), 2 + len(OPERATORS))  # rank 0 alone prints
+                for op, row in zip(OPERATORS, self.rows(), strict=True):
+                    asked = {"op": op, "launcher": "fork", "fabric": fabric, "correct": True, "launches": 5}
+                    self.assertLessEqual(asked.items(), row.items())
+
+    def test_processes_move_the_bytes_that_threads_do(self):
+        flags = ("--nodes", 2, "--ranks", 2, "--m", 132, "--n", 65, "--k", 17, "--json", self.json)
+        for launcher in ("thread", "fork"):
+            self.assertEqual(run_on_cpu(*flags, "--launcher", launcher, op="all").returncode, 0)
+        rows = self.rows()
+        for threads, processes in zip(rows[:len(OPERATORS)], rows[len(OPERATORS):], strict=True):
+            for key in ("op", "nvlink_bytes", "network_bytes", "workspace_bytes", "error"):
+                self.assertEqual(threads[key], processes[key])
 
     def test_rows_are_appended(self):
         for _ in range(2):

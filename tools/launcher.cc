@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// tools/launcher.cc — see launcher.h.
+#include "launcher.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+
+#include "mkernel/error.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+// Rank 0 says what is wrong with the flags; the others say only what rank 0 may not know.
+int run_quietly(const Seat& seat, const std::function<int(const Seat&)>& body) {
+  try {
+    return body(seat);
+  } catch (const UsageError&) {
+    return kExitUsage;
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kUnavailable) return kExitUsage;
+    fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
+  }
+  return kExitFailed;
+}
+
+// Waits for all: each ends by itself, because its waits are bounded.
+bool all_ended_well(const std::vector<pid_t>& children) {
+  bool well = true;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    well = well && WIFEXITED(status) && WEXITSTATUS(status) == kExitCorrect;
+  }
+  return well;
+}
+
+}  // namespace
+
+int with_launcher(const RunRequest& request, size_t num_worlds, const std::function<int(const Seat&)>& body) {
+  Seat seat;
+  if (request.launcher == Launcher::kThread) return body(seat);
+  check_usage(request.device != DeviceKind::kCuda, "--launcher is fork; processes run on --device cpu only so far");
+  constexpr int kMostProcesses = 256;
+  check_usage(request.nodes >= 1, "--nodes is {}; it must be at least 1", request.nodes);
+  check_usage(request.ranks >= 1, "--ranks is {}; it must be at least 1", request.ranks);
+  check_usage(request.nodes <= kMostProcesses / request.ranks,
+              "--nodes x --ranks is {} x {}; with --launcher fork there may be {} processes", request.nodes,
+              request.ranks, kMostProcesses);
+  for (size_t i = 0; i < num_worlds; ++i) seat.ids.push_back(World::unique_id());
+  std::fflush(nullptr);  // or every process writes out what this one has not yet
+  const pid_t parent = getpid();
+  std::vector<pid_t> children;
+  for (int rank = 1; rank < request.nodes * request.ranks; ++rank) {
+    const pid_t child = fork();
+    if (child < 0) throw Error(ErrorCode::kDevice, fmt::format("no process could be started for rank {}", rank));
+    if (child > 0) {
+      children.push_back(child);
+      continue;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(kExitFailed);
+    seat.rank = rank;
+    _exit(run_quietly(seat, body));
+  }
+  try {
+    const int code = body(seat);
+    return all_ended_well(children) ? code : std::max<int>(code, kExitFailed);
+  } catch (...) {
+    all_ended_well(children);
+    throw;
+  }
+}
+
+World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index) {
+  if (request.launcher == Launcher::kThread) {
+    return World::local(request.nodes, request.ranks, request.device, options);
+  }
+  return World::join(seat.ids[index], seat.rank, request.nodes, request.ranks, options);
+}
+
+}  // namespace mk::tools
