@@ -50,6 +50,7 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--timeout-ms", "0"], "--timeout-ms"),
     (["run", "ag_gemm", "--timeout-ms", "-1"], "--timeout-ms"),
     (["run", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
+    (["topo", "--no-such-flag"], "--no-such-flag"),
     (["bench", "no_such_operator"], "operator"),
     (["bench", "--device", "cpu"], "--device"),
     (["bench", "--device", "tpu"], "--device"),
