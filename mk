@@ -41,22 +41,28 @@ install() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
+# try_once HEADER PACKAGE: tried once, and done without where it cannot be had.
+try_once() {
+  if ! has_header "$1" && [[ ! -e "build/$2-tried" ]]; then
+    mkdir -p build && touch "build/$2-tried"
+    if ! may_install || ! install "$2" 2>/dev/null; then say "$2 cannot be had here"; fi
+  fi
+}
+
 install_missing() {
   local missing
   mapfile -t missing < <(missing_packages)
   if ((${#missing[@]})); then
     if ! may_install; then
       say "these packages are missing; install them with"
-      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev"
+      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev libhwloc-dev"
       exit 1
     fi
     install "${missing[@]}"
   fi
-  # Boost.Context is for the simulator alone: tried once, and done without where it cannot be had.
-  if ! has_header boost/context/fiber.hpp && [[ ! -e build/boost-tried ]]; then
-    mkdir -p build && touch build/boost-tried
-    if ! may_install || ! install libboost-context-dev 2>/dev/null; then say "Boost.Context cannot be had here"; fi
-  fi
+  # Boost.Context is for the simulator alone, hwloc for `mkernel topo`.
+  try_once boost/context/fiber.hpp libboost-context-dev
+  try_once hwloc.h libhwloc-dev
 }
 
 # ninja's output: a line of progress every few seconds, and whatever is no progress.

@@ -12,6 +12,7 @@
 #include "mkernel/options.h"
 #include "operators.h"
 #include "sim_flags.h"
+#include "topo_flags.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -82,6 +83,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   const CLI::App* fuzz = add_fuzz_command(app, line.fuzz);
   const CLI::App* sim = add_sim_command(app, line.sim);
   const CLI::App* bench = add_bench_command(app, line.bench);
+  const CLI::App* topo = add_topo_command(app, line.topo);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -93,15 +95,16 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(one_line(error.what()) + " (see mkernel --help)");
   }
-  const std::pair<const CLI::App*, Action> commands[] = {
-      {run, Action::kRun}, {info, Action::kInfo}, {fuzz, Action::kFuzz}, {sim, Action::kSim}, {bench, Action::kBench}};
+  const std::pair<const CLI::App*, Action> commands[] = {{run, Action::kRun},     {info, Action::kInfo},
+                                                         {fuzz, Action::kFuzz},   {sim, Action::kSim},
+                                                         {bench, Action::kBench}, {topo, Action::kTopo}};
   int named = 0;
   for (const auto& [command, action] : commands) {
     if (!command->parsed()) continue;
     ++named;
     line.action = action;
   }
-  check_usage(named == 1, "one command is required: run, info, fuzz, sim or bench (see mkernel --help)");
+  check_usage(named == 1, "one command is required: run, info, topo, fuzz, sim or bench (see mkernel --help)");
   if (line.action == Action::kRun) check_run(line.run);
   if (line.action == Action::kFuzz) check_fuzz(line.fuzz);
   if (line.action == Action::kSim) check_sim(line.sim);

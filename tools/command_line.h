@@ -7,10 +7,11 @@
 #include "bench_request.h"
 #include "request.h"
 #include "sim_requests.h"
+#include "topo_request.h"
 
 namespace mk::tools {
 
-enum class Action { kRun, kInfo, kFuzz, kSim, kBench, kPrint };
+enum class Action { kRun, kInfo, kFuzz, kSim, kBench, kTopo, kPrint };
 
 struct CommandLine {
   Action action = Action::kPrint;
@@ -18,6 +19,7 @@ struct CommandLine {
   FuzzRequest fuzz;    // kFuzz
   SimRequest sim;      // kSim
   BenchRequest bench;  // kBench
+  TopoRequest topo;    // kTopo
   std::string text;    // kPrint: what --help and --version say
 };
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "request.h"
+#include "topo_request.h"
 
 namespace mk::tools {
 
@@ -10,5 +11,8 @@ namespace mk::tools {
 int run_command(const RunRequest& request);
 
 void info_command();
+
+// Prints what was found and returns the exit code.  Throws UsageError.
+int topo_command(const TopoRequest& request);
 
 }  // namespace mk::tools

@@ -10,6 +10,7 @@
 #include "operators.h"
 #include "runtime/device.h"
 #include "sim_commands.h"
+#include "transport/discovery.h"
 
 namespace mk::tools {
 
@@ -27,6 +28,7 @@ void info_command() {
   fmt::print("missing    {}\n", missing.empty() ? "nothing" : "--device cuda: " + missing);
   if (!why_no_sim().empty()) fmt::print("missing    fuzz, sim: {}\n", why_no_sim());
   if (!why_no_bench().empty()) fmt::print("missing    bench: {}\n", why_no_bench());
+  if (!why_no_discovery().empty()) fmt::print("missing    topo: {}\n", why_no_discovery());
   for (const Operator& one : operators()) fmt::print("operator   {}: {}\n", one.name, one.summary);
 }
 

@@ -38,6 +38,7 @@ int execute(const CommandLine& line) {
     case Action::kFuzz: return fuzz_command(line.fuzz);
     case Action::kSim: return sim_command(line.sim);
     case Action::kBench: return bench_command(line.bench);
+    case Action::kTopo: return topo_command(line.topo);
     case Action::kPrint: fmt::print("{}", line.text); break;
   }
   return kExitCorrect;

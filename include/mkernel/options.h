@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace mk {
 
@@ -36,8 +37,12 @@ struct Options {
   // Record an event per tile and copy (CPU worlds only; read by the library's own tests so far).
   bool trace = false;
 
-  // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds) and
-  // MKERNEL_RING_CAPACITY.  A value that is no number is an Error that names the variable.
+  // NICs that serve the node's GPUs: "mlx5_0,mlx5_1" to choose among these, "0=mlx5_0;1=mlx5_3" GPU by GPU.
+  // Empty: chosen by distance and speed.  Read by `mkernel topo`; no fabric has NICs so far.
+  std::string nics{};
+
+  // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY
+  // and MKERNEL_NICS.  A value that is no number where one is due is an Error that names the variable.
   static Options from_env(Options base);
   static Options from_env();
 };

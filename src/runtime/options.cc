@@ -27,6 +27,7 @@ void read_number(const char* variable, T& field) {
 Options Options::from_env(Options base) {
   read_number("MKERNEL_TIMEOUT", base.timeout_ms);
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
+  if (const char* nics = std::getenv("MKERNEL_NICS")) base.nics = nics;
   return base;
 }
 

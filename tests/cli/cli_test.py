@@ -55,6 +55,7 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--launcher", "fork", "--m", "17"], "--m"),
     (["run", "ag_gemm", "--launcher", "fork", "--nodes", "0"], "--nodes"),
     (["run", "ag_gemm", "--launcher", "fork", "--ranks", "99999999"], "--ranks"),
+    (["topo", "--no-such-flag"], "--no-such-flag"),
     (["bench", "no_such_operator"], "operator"),
     (["bench", "--device", "cpu"], "--device"),
     (["bench", "--device", "tpu"], "--device"),

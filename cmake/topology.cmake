@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: MIT
+# Looks for hwloc 2.1 or newer of its second series, which sees the machine for us.  Sets MKERNEL_HAS_HWLOC.
+find_path(MKERNEL_HWLOC_INCLUDE hwloc.h)
+find_library(MKERNEL_HWLOC_LIBRARY hwloc)
+mark_as_advanced(MKERNEL_HWLOC_INCLUDE MKERNEL_HWLOC_LIBRARY)
+set(MKERNEL_HAS_HWLOC OFF)
+if(MKERNEL_HWLOC_INCLUDE AND MKERNEL_HWLOC_LIBRARY)
+  file(STRINGS ${MKERNEL_HWLOC_INCLUDE}/hwloc.h version REGEX "^#define HWLOC_API_VERSION 0x0002(0[1-9]|[1-9a-f])")
+  if(version)
+    set(MKERNEL_HAS_HWLOC ON)
+  endif()
+endif()
+if(NOT MKERNEL_HAS_HWLOC)
+  message(STATUS "mKernel: discovery of GPUs and NICs left out: no hwloc 2.1 or newer 2.x (Debian: libhwloc-dev)")
+endif()

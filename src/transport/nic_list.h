@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// transport/nic_list.h — which NICs the user wants: the text of MKERNEL_NICS.
+//
+//   mlx5_0,mlx5_1        only these; which GPU gets which is chosen as ever
+//   0=mlx5_0;1=mlx5_3    GPU by GPU, all of them; 0=mlx5_0,mlx5_1;… for several NICs each, equally many
+//   mlx5_0:2             port 2 of a device that has several
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "transport/topology.h"
+
+namespace mk {
+
+// Indices into Topology::nics.  Empty both: nothing was asked for.
+struct NicList {
+  std::vector<int> allowed;              // in the order of the topology
+  std::vector<std::vector<int>> of_gpu;  // of each GPU, in the order of the text
+};
+
+// Throws an Error that names what was asked and what there is.
+NicList parse_nic_list(const std::string& text, const Topology& topology);
+
+}  // namespace mk
