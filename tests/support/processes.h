@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/world_shape.h"
 #include "mkernel/mkernel.h"
 
 namespace mk::test {
