@@ -52,7 +52,7 @@ class TcpWithABadPeer : public testing::Test {
   }
   PutResult poll() { return fabric->poll(completed); }
   bool fails() {
-    return eventually([&] { return poll() == PutResult::kFailed; });
+    return busily([&] { return poll() == PutResult::kFailed; });
   }
   uint64_t signal() const { return HostAtomics::load_acquire(&signals[0]); }
   bool is_untouched() const {
@@ -76,7 +76,7 @@ TEST_F(TcpWithABadPeer, AFrameMayComeByteByByte) {
     ASSERT_TRUE(stranger->say({byte}));
     ASSERT_EQ(poll(), PutResult::kSent) << fabric->failure();
   }
-  ASSERT_TRUE(eventually([&] { return poll() == PutResult::kSent && signal() == 3; })) << fabric->failure();
+  ASSERT_TRUE(busily([&] { return poll() == PutResult::kSent && signal() == 3; })) << fabric->failure();
   EXPECT_EQ(std::memcmp(data.data() + 3, "hello", 5), 0);
   EXPECT_EQ(std::memcmp(data.data() + 10, "ab", 2), 0);
 }
