@@ -6,7 +6,6 @@
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
-#include <regex>
 
 namespace mk {
 namespace {
@@ -32,11 +31,25 @@ std::string first_line(const fs::path& file) {
   return line;
 }
 
+// "0000:3b:00.0"; the domain may have up to eight digits.
+bool is_pci_address(const std::string& name) {
+  const size_t domain = name.find(':');
+  if (domain == std::string::npos || domain < 4 || domain > 8 || name.size() != domain + 8) return false;
+  const auto fits = [&](size_t i) {
+    const char c = name[i];
+    if (i == domain || i == domain + 3) return c == ':';
+    return i == domain + 6 ? c == '.' : (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  };
+  for (size_t i = 0; i < name.size(); ++i) {
+    if (!fits(i)) return false;
+  }
+  return true;
+}
+
 std::string pci_address(const fs::path& device) {
-  static const std::regex kAddress("[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\\.[0-9a-f]");
   std::error_code error;
   const std::string name = fs::read_symlink(device / "device", error).filename().string();
-  return !error && std::regex_match(name, kAddress) ? name : "";
+  return !error && is_pci_address(name) ? name : "";
 }
 
 }  // namespace
