@@ -99,8 +99,8 @@ class Sm90Machine {
     return true;
   }
 
-  // The last of the role's workers waits for all: hundreds that look at host memory slow the puts down that they wait
-  // for, a hundredfold (seen on an H200).
+  // The last of the role's workers waits for all: many that look at host memory stand in the way of the puts that they
+  // wait for.
   __device__ bool settle() {
     uint64_t wanted = 0;
     if (crew_.is_leader()) {
