@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/socket.h"
+#include "transport/stream.h"
 #include "transport/unique_id.h"
 
 namespace mk {
@@ -22,15 +22,15 @@ namespace mk {
 // Rank 0's place to meet: open from its construction on, so its id may be spread before rank 0 itself joins.
 class Rendezvous {
  public:
-  Rendezvous() : Rendezvous({"", 0}, random_secret()) {}
-  Rendezvous(const Endpoint& at, const Secret& secret) : listener_(at), secret_(secret) {}
+  Rendezvous() : Rendezvous(0, random_secret()) {}
+  Rendezvous(int port, const Secret& secret) : listener_(open_listener(port)), secret_(secret) {}
 
   UniqueId id() const;
   const Secret& secret() const { return secret_; }
-  const Listener& listener() const { return listener_; }
+  const Fd& listener() const { return listener_; }
 
  private:
-  Listener listener_;
+  Fd listener_;
   Secret secret_;
 };
 
@@ -50,16 +50,16 @@ class Bootstrap {
 
  private:
   void gather_members(const Rendezvous& rendezvous);
-  std::string receive(const Socket& from, int rank, Deadline deadline, const std::string& what) const;
+  std::string receive(const Fd& from, int rank, Deadline deadline, const std::string& what) const;
   Deadline deadline() const { return Clock::now() + timeout_; }
 
   int rank_;
   int size_;
   Secret secret_;
   std::chrono::milliseconds timeout_;
-  std::vector<Socket> members_;  // rank 0: by rank, its own is not open
-  Socket root_;                  // the others
-  uint32_t exchanges_ = 0;       // begun
+  std::vector<Fd> members_;  // rank 0: by rank, none for itself
+  Fd root_;                  // the others
+  uint32_t exchanges_ = 0;   // begun
 };
 
 }  // namespace mk

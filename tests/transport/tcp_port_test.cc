@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShort{400};
 
-WorldSecret secret_of(int number) {
-  WorldSecret secret{};
+Secret secret_of(int number) {
+  Secret secret{};
   secret.fill(std::byte(number));
   return secret;
 }
