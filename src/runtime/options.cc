@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: MIT
-// runtime/options.cc — the one place that reads mKernel's own environment variables.
+// runtime/options.cc — settings that mKernel's own environment variables change.
 #include "mkernel/options.h"
 
 #include <charconv>
-#include <cstdlib>
-#include <cstring>
 
 #include "base/check.h"
+#include "runtime/environment.h"
 
 namespace mk {
 namespace {
 
 template <class T>
 void read_number(const char* variable, T& field) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return;
+  const std::optional<std::string> text = runtime::environment(variable);
+  if (!text) return;
   T value{};
-  const char* end = text + std::strlen(text);
-  const auto [stopped, error] = std::from_chars(text, end, value);
-  check_arg(error == std::errc{} && stopped == end, "{} is '{}'; it must be a whole number", variable, text);
+  const char* end = text->data() + text->size();
+  const auto [stopped, error] = std::from_chars(text->data(), end, value);
+  check_arg(error == std::errc{} && stopped == end, "{} is '{}'; it must be a whole number", variable, *text);
   field = value;
 }
 
@@ -27,7 +26,7 @@ void read_number(const char* variable, T& field) {
 Options Options::from_env(Options base) {
   read_number("MKERNEL_TIMEOUT", base.timeout_ms);
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
-  if (const char* nics = std::getenv("MKERNEL_NICS")) base.nics = nics;
+  base.nics = runtime::environment("MKERNEL_NICS").value_or(base.nics);
   return base;
 }
 

@@ -2,11 +2,14 @@
 // runtime/world.cc — the public World over WorldState.
 #include "mkernel/world.h"
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/env_meeting.h"
 #include "runtime/world_state.h"
 #include "transport/bootstrap.h"
 
@@ -56,6 +59,18 @@ World World::join(const std::string& id, int rank, int nodes, int ranks_per_node
   const WorldShape shape{nodes, ranks_per_node};
   if (rank != 0) return World(runtime::join_world(shape, rank, UniqueId::parse(id), options));
   return World(runtime::join_world(shape, OpenRendezvous::of_process().take(id), options));
+}
+
+World World::from_env(const Options& options) { return from_env(0, 0, options); }
+
+World World::from_env(int nodes, int ranks_per_node, const Options& options) {
+  static std::atomic<int> num_worlds = 0;  // of this process, as of every other of the job
+  const runtime::LaunchEnv env = runtime::require_launch_env(runtime::environment);
+  const WorldShape shape = runtime::shape_for(env, nodes, ranks_per_node);
+  runtime::check_world(shape, options);
+  const int number = num_worlds++;
+  return World(
+      runtime::join_world(shape, runtime::meet(env, number, std::chrono::milliseconds(options.timeout_ms)), options));
 }
 
 World::World(std::unique_ptr<runtime::WorldState> state) : state_(std::move(state)) {}

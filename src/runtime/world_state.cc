@@ -181,26 +181,26 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
 
 namespace {
 
-std::unique_ptr<WorldState> make_member(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
-                                        const Options& options) {
-  auto device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, HostDevice::Windows::kShared);
-  return std::make_unique<WorldState>(shape, std::move(bootstrap), std::move(device), options);
-}
-
 std::chrono::milliseconds timeout_of(const Options& options) { return std::chrono::milliseconds(options.timeout_ms); }
 
 }  // namespace
 
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
+                                       const Options& options) {
+  auto device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, HostDevice::Windows::kShared);
+  return std::make_unique<WorldState>(shape, std::move(bootstrap), std::move(device), options);
+}
+
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
                                        const Options& options) {
   check_world(shape, options);
-  return make_member(shape, std::make_unique<Bootstrap>(std::move(rendezvous), shape.size(), timeout_of(options)),
-                     options);
+  return join_world(shape, std::make_unique<Bootstrap>(std::move(rendezvous), shape.size(), timeout_of(options)),
+                    options);
 }
 
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options) {
   check_world(shape, options);
-  return make_member(shape, std::make_unique<Bootstrap>(id, rank, shape.size(), timeout_of(options)), options);
+  return join_world(shape, std::make_unique<Bootstrap>(id, rank, shape.size(), timeout_of(options)), options);
 }
 
 }  // namespace mk::runtime

@@ -90,5 +90,8 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
                                        const Options& options);
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options);
+// The same, of processes that have met.
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
+                                       const Options& options);
 
 }  // namespace mk::runtime

@@ -84,12 +84,14 @@ std::vector<int> missing_from(const std::vector<Fd>& members) {
   return missing;
 }
 
-// Tries every address until one answers.
-Fd reach(const UniqueId& id, int rank, Deadline deadline) {
+// Tries every address until one answers.  `secret` is of the id that named it.
+Fd reach(const IdSource& source, int rank, Deadline deadline, Secret& secret) {
   for (;;) {
-    std::string why;
-    for (const Endpoint& endpoint : id.endpoints) {
+    std::string why = source.trouble;
+    const std::optional<UniqueId> id = source.read();
+    for (const Endpoint& endpoint : id ? id->endpoints : std::vector<Endpoint>{}) {
       try {
+        secret = id->secret;
         return connect_to(endpoint, std::min(deadline, Clock::now() + kHelloTime));
       } catch (const Error& error) {
         why = error.what();
@@ -153,13 +155,17 @@ Bootstrap::Bootstrap(std::unique_ptr<Rendezvous> rendezvous, int size, std::chro
 }
 
 Bootstrap::Bootstrap(const UniqueId& id, int rank, int size, std::chrono::milliseconds timeout)
-    : rank_(rank), size_(size), secret_(id.secret), timeout_(timeout) {
+    : Bootstrap(IdSource{[&] { return id; }, {}}, rank, size, timeout) {}
+
+Bootstrap::Bootstrap(const IdSource& source, int rank, int size, std::chrono::milliseconds timeout)
+    : rank_(rank), size_(size), timeout_(timeout) {
   check_sizes(rank, size, timeout);
   check_arg(rank > 0, "rank is 0; rank 0 joins with its Rendezvous");
   const Deadline until = deadline();
-  root_ = reach(id, rank, until);
-  const Hello hello{.rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .secret = id.secret};
-  const std::string what = fmt::format("all {} ranks to join (rank {} has)", size, rank);
+  root_ = reach(source, rank, until, secret_);
+  const Hello hello{.rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .secret = secret_};
+  const std::string what =
+      fmt::format("all {} ranks to join (rank {} has; another secret is turned away without a word)", size, rank);
   send_all(root_, bytes_of(hello), until, what);
   receive(root_, 0, until, what);
 }

@@ -10,7 +10,9 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,12 +36,19 @@ class Rendezvous {
   Secret secret_;
 };
 
+// Where a rank learns the id: asked before each try, as what it says may be old or not there yet.
+struct IdSource {
+  std::function<std::optional<UniqueId>()> read;
+  std::string trouble;  // what is said if there was nothing to read until the end
+};
+
 class Bootstrap {
  public:
   // Of rank 0.  The rendezvous is over when it returns or throws.
   Bootstrap(std::unique_ptr<Rendezvous> rendezvous, int size, std::chrono::milliseconds timeout);
   // Of every other rank.
   Bootstrap(const UniqueId& id, int rank, int size, std::chrono::milliseconds timeout);
+  Bootstrap(const IdSource& source, int rank, int size, std::chrono::milliseconds timeout);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -55,7 +64,7 @@ class Bootstrap {
 
   int rank_;
   int size_;
-  Secret secret_;
+  Secret secret_{};
   std::chrono::milliseconds timeout_;
   std::vector<Fd> members_;  // rank 0: by rank, none for itself
   Fd root_;                  // the others
