@@ -6,6 +6,7 @@
 #include "bench_commands.h"
 #include "command_line.h"
 #include "commands.h"
+#include "launcher.h"
 #include "mkernel/error.h"
 #include "sim_commands.h"
 #include "usage.h"
@@ -15,6 +16,7 @@ namespace {
 using namespace mk::tools;
 
 int complain(int exit_code, const std::string& message) {
+  if (exit_code == kExitUsage && !speaks_for_all()) return exit_code;
   fmt::print(stderr, "mkernel: {}\n", message);
   return exit_code;
 }

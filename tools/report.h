@@ -16,7 +16,7 @@ struct Row {
   std::string device_name;
   int nodes = 0;
   int ranks = 0;         // per node
-  std::string launcher;  // thread or fork
+  std::string launcher;  // thread, fork or env
   std::string fabric;    // between nodes; none where there is one
   int64_t m = 0;
   int64_t n = 0;

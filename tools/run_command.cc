@@ -82,7 +82,8 @@ int run_seat(const RunRequest& request, const Seat& seat) {
 
 }  // namespace
 
-int run_command(const RunRequest& request) {
+int run_command(const RunRequest& asked) {
+  const RunRequest request = with_launcher_chosen(asked);
   return with_launcher(request, operators().size(), [&](const Seat& seat) { return run_seat(request, seat); });
 }
 

@@ -85,8 +85,12 @@ WRONG_USAGE = [
 ]
 
 
+# Of launchers: under one of these, too, every test is on its own.
+NOT_INHERITED = ("MKERNEL_", "RANK", "WORLD_SIZE", "OMPI_", "PMI_", "SLURM_")
+
+
 def mkernel(*arguments, **variables):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("MKERNEL_")} | variables
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)} | variables
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=100,
                           env=environment)
 
