@@ -57,6 +57,11 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(
       app, "--timeout-ms", run.timeout_ms,
       fmt::format("longest single wait in milliseconds [$MKERNEL_TIMEOUT, else {}]", Options{}.timeout_ms));
+  add_flag(
+      app, "--net", "FABRIC",
+      "between nodes: loopback, shm, tcp, verbs, efa, or auto (loopback between threads, else the first of efa, verbs "
+      "and tcp that all ranks have); info says which there are [$MKERNEL_NET, else auto]",
+      [&run](const std::string& text) { run.net = text; });
   add_split(app, run.split);
   add_flag(app, "--json", "FILE", "append one JSON object a row to FILE [none]",
            [&run](const std::string& text) { run.json = text; });

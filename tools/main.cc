@@ -25,6 +25,9 @@ int complain(const mk::Error& error, const RunRequest& request) {
   switch (error.code()) {
     case mk::ErrorCode::kInvalidArgument: return complain(kExitUsage, in_flags(error.what(), request));
     case mk::ErrorCode::kUnavailable:
+      if (const std::string said = in_flags(error.what(), request); said != error.what()) {
+        return complain(kExitUsage, said);
+      }
       return complain(kExitUsage, fmt::format("--device is {}: {}", name_of(request.device), error.what()));
     case mk::ErrorCode::kTimeout:
     case mk::ErrorCode::kFabric:

@@ -41,6 +41,7 @@ struct RunRequest {
   Split split;  // all zero: chosen for the shape
   uint64_t seed = 1;
   std::optional<int64_t> timeout_ms;  // where empty: Options::from_env
+  std::optional<std::string> net;     // where empty: Options::from_env
   std::optional<std::string> json;    // where empty: none is written
 };
 

@@ -35,6 +35,7 @@ void append(std::FILE* file, const std::string& line) {
 Options options_of(const RunRequest& request) {
   Options options = Options::from_env();
   options.timeout_ms = request.timeout_ms.value_or(options.timeout_ms);
+  options.net = request.net.value_or(options.net);
   return options;
 }
 

@@ -47,9 +47,10 @@ class World {
   int nodes() const;
   int ranks_per_node() const;
   int size() const;
-  int first_rank() const;     // of those in this process
-  int num_ranks() const;      // in this process; calls take arguments for these
-  DeviceKind device() const;  // kCpu or kCuda, never kAuto
+  int first_rank() const;      // of those in this process
+  int num_ranks() const;       // in this process; calls take arguments for these
+  DeviceKind device() const;   // kCpu or kCuda, never kAuto
+  std::string fabric() const;  // between nodes: "loopback", "tcp", …; "none" if there is one node
 
   // Waits until every launch so far has finished.  Throws the Error of the first fault, if any:
   // kTimeout names rank, role, worker, tile, signal, what it held and what was wanted.

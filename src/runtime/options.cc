@@ -27,6 +27,7 @@ Options Options::from_env(Options base) {
   read_number("MKERNEL_TIMEOUT", base.timeout_ms);
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
   base.nics = runtime::environment("MKERNEL_NICS").value_or(base.nics);
+  base.net = runtime::environment("MKERNEL_NET").value_or(base.net);
   return base;
 }
 

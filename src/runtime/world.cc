@@ -83,6 +83,7 @@ int World::ranks_per_node() const { return state_->shape().ranks; }
 int World::size() const { return state_->shape().size(); }
 int World::first_rank() const { return state_->members().first; }
 int World::num_ranks() const { return state_->members().count; }
+std::string World::fabric() const { return state_->fabric(); }
 DeviceKind World::device() const { return state_->device().kind(); }
 
 void World::synchronize() {
