@@ -176,7 +176,7 @@ class Cli(unittest.TestCase):
 
     def test_ranks_may_be_processes(self):
         for nodes, ranks, net, fabric in ((1, 3, "auto", "none"), (2, 1, "auto", "tcp"), (2, 2, "tcp", "tcp"),
-                                          (2, 4, "tcp", "tcp")):
+                                          (2, 4, "tcp", "tcp"), (2, 2, "shm", "shm"), (2, 4, "shm", "shm")):
             with self.subTest(f"{nodes}x{ranks} {net}"):
                 self.json.unlink(missing_ok=True)
                 result = run_on_cpu("--launcher", "fork", "--net", net, "--nodes", nodes, "--ranks", ranks, "--m", 33 * nodes * ranks,
@@ -197,7 +197,7 @@ class Cli(unittest.TestCase):
                 self.assertEqual(threads[key], processes[key])
 
     def test_threads_may_use_any_fabric(self):
-        for net, fabric in (("auto", "loopback"), ("loopback", "loopback"), ("tcp", "tcp")):
+        for net, fabric in (("auto", "loopback"), ("loopback", "loopback"), ("shm", "shm"), ("tcp", "tcp")):
             self.json.unlink(missing_ok=True)
             result = run_on_cpu("--nodes", 2, "--ranks", 3, "--m", 66, "--net", net, "--json", self.json, op="all")
             self.assertEqual(result.returncode, 0, result.stderr)

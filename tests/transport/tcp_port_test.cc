@@ -216,7 +216,7 @@ TEST_F(TcpPorts, AWorldOfOneNodeNeedsNobody) {
 
 TEST(FabricKinds, AnUnknownOneIsRefusedWithThoseThereAre) {
   WindowRegistry windows;
-  EXPECT_TRUE(refuses({"'telepathy'", "loopback, tcp"}, [&] { open_port("telepathy", {}, windows); }));
+  EXPECT_TRUE(refuses({"'telepathy'", "loopback, shm, tcp"}, [&] { open_port("telepathy", {}, windows); }));
 }
 
 }  // namespace
