@@ -71,7 +71,7 @@ install_missing() {
 # What some tests need, and are skipped without: mpirun, and links between network namespaces.
 install_for_tests() {
   try_once openmpi-bin has_tool mpirun
-  try_once iproute2 has_tool ip
+  try_once iproute2 has_tool tc
 }
 
 # ninja's output: a line of progress every few seconds, and whatever is no progress.
