@@ -62,6 +62,7 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
       "between nodes: loopback, shm, tcp, verbs, efa, or auto (loopback between threads, else the first of efa, verbs "
       "and tcp that all ranks have); info says which there are [$MKERNEL_NET, else auto]",
       [&run](const std::string& text) { run.net = text; });
+  app.add_flag("--stats", run.stats, "print below each row what its proxies carried");
   add_split(app, run.split);
   add_flag(app, "--json", "FILE", "append one JSON object a row to FILE [none]",
            [&run](const std::string& text) { run.json = text; });

@@ -42,6 +42,7 @@ struct RunRequest {
   uint64_t seed = 1;
   std::optional<int64_t> timeout_ms;  // where empty: Options::from_env
   std::optional<std::string> net;     // where empty: Options::from_env
+  bool stats = false;                 // of proxies, printed below each row
   std::optional<std::string> json;    // where empty: none is written
 };
 

@@ -75,6 +75,7 @@ int run_seat(const RunRequest& request, const Seat& seat) {
       print_line(table_header());
     }
     print_line(table_row(row));
+    if (const std::string stats = stats_row(row); request.stats && !stats.empty()) print_line(stats);
     if (json) append(json.get(), to_json(row));
     any = true;
   }

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "mkernel/error.h"
+#include "mkernel/network_stats.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 
@@ -51,6 +52,9 @@ class World {
   int num_ranks() const;       // in this process; calls take arguments for these
   DeviceKind device() const;   // kCpu or kCuda, never kAuto
   std::string fabric() const;  // between nodes: "loopback", "tcp", …; "none" if there is one node
+
+  // What the proxy of a rank that is here has carried between nodes since the World began.
+  NetworkStats network_stats(int rank) const;
 
   // Waits until every launch so far has finished.  Throws the Error of the first fault, if any:
   // kTimeout names rank, role, worker, tile, signal, what it held and what was wanted.

@@ -21,6 +21,13 @@ void read_number(const char* variable, T& field) {
   field = value;
 }
 
+void read_switch(const char* variable, bool& field) {
+  const std::optional<std::string> text = runtime::environment(variable);
+  if (!text) return;
+  check_arg(*text == "0" || *text == "1", "{} is '{}'; it must be 0 or 1", variable, *text);
+  field = *text == "1";
+}
+
 }  // namespace
 
 Options Options::from_env(Options base) {
@@ -28,6 +35,7 @@ Options Options::from_env(Options base) {
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
   base.nics = runtime::environment("MKERNEL_NICS").value_or(base.nics);
   base.net = runtime::environment("MKERNEL_NET").value_or(base.net);
+  read_switch("MKERNEL_PIN_PROXIES", base.pin_proxies);
   return base;
 }
 

@@ -93,9 +93,21 @@ void World::synchronize() {
 
 bool World::failed() const { return state_->failed(); }
 
+namespace {
+
+void check_here(const runtime::Members& members, int rank) {
+  check_arg(members.has(rank), "rank is {}; here are ranks {} to {}", rank, members.first, members.end() - 1);
+}
+
+}  // namespace
+
+NetworkStats World::network_stats(int rank) const {
+  check_here(state_->members(), rank);
+  return state_->network_stats(rank);
+}
+
 Stream World::rank_stream(int rank) const {
-  check_arg(state_->members().has(rank), "rank is {}; here are ranks {} to {}", rank, first_rank(),
-            first_rank() + num_ranks() - 1);
+  check_here(state_->members(), rank);
   return state_->device().stream(rank);
 }
 

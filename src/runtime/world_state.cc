@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "runtime/fault_report.h"
 #include "runtime/host_device.h"
+#include "runtime/proxy_cores.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
 
@@ -53,7 +54,8 @@ void WorldState::connect_rails(const FabricHook& hook) {
     rings_[rank] = make_ring();
     std::unique_ptr<Fabric> fabric = rails_ == nullptr ? device_->make_loopback(windows_, rank) : rails_->take(rank);
     if (hook) fabric = hook(std::move(fabric), windows_, rank);
-    proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, patience));
+    const ProxySettings settings{patience, proxy_cores(this->fabric(), shape_.local_of(rank), options_)};
+    proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, settings));
   }
 }
 

@@ -57,7 +57,10 @@ class WorldState {
   std::vector<FaultRecord> faults() const;
 
   std::string fabric() const { return shape_.nodes == 1 ? "none" : rails_ == nullptr ? "loopback" : rails_->fabric(); }
-  uint64_t network_bytes(int rank) const { return proxies_.empty() ? 0 : proxies_[rank - members_.first]->bytes_put(); }
+  // Of a rank that is here.
+  NetworkStats network_stats(int rank) const {
+    return proxies_.empty() ? NetworkStats{} : proxies_[rank - members_.first]->stats();
+  }
 
  private:
   RingView make_ring();

@@ -211,6 +211,20 @@ class Cli(unittest.TestCase):
         self.assert_one_line(run_on_cpu(*flags, MKERNEL_NET="pigeon"), 2, "MKERNEL_NET is 'pigeon'")
         self.assertEqual(run_on_cpu(*flags, "--net", "loopback", MKERNEL_NET="pigeon").returncode, 0)
 
+    def test_proxies_say_what_they_carried(self):
+        for net in ("loopback", "shm", "tcp"):
+            self.json.unlink(missing_ok=True)
+            result = run_on_cpu("--nodes", 2, "--ranks", 2, "--m", 132, "--k", 17, "--launches", 3, "--net", net, "--stats",
+                                "--json", self.json)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            (row,) = self.rows()
+            carried = row["proxies"]
+            self.assertEqual(carried["bytes"], row["network_bytes"] * 3 * 4)
+            self.assertGreaterEqual(carried["commands"], carried["puts"])
+            self.assertGreaterEqual(carried["puts"], carried["batches"])
+            self.assertGreaterEqual(carried["batches"], 1)
+            self.assertRegex(result.stdout, rf"(?m)^  ag_gemm over {net}: {carried['commands']} commands as .* puts")
+
     def test_rows_are_appended(self):
         for _ in range(2):
             self.assertEqual(run_on_cpu("--m", 32, "--json", self.json).returncode, 0)
