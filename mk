@@ -41,13 +41,16 @@ install() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
-# try_once HEADER PACKAGE: tried once, and done without where it cannot be had.
+# try_once PACKAGE TEST…: unless the test succeeds it is tried once, and done without where it cannot be had.
 try_once() {
-  if ! has_header "$1" && [[ ! -e "build/$2-tried" ]]; then
-    mkdir -p build && touch "build/$2-tried"
-    if ! may_install || ! install "$2" 2>/dev/null; then say "$2 cannot be had here"; fi
+  local package=$1
+  shift
+  if ! "$@" && [[ ! -e "build/$package-tried" ]]; then
+    mkdir -p build && touch "build/$package-tried"
+    if ! may_install || ! install "$package" 2>/dev/null; then say "$package cannot be had here"; fi
   fi
 }
+has_tool() { command -v "$1" >/dev/null; }
 
 install_missing() {
   local missing
@@ -61,8 +64,14 @@ install_missing() {
     install "${missing[@]}"
   fi
   # Boost.Context is for the simulator alone, hwloc for `mkernel topo`.
-  try_once boost/context/fiber.hpp libboost-context-dev
-  try_once hwloc.h libhwloc-dev
+  try_once libboost-context-dev has_header boost/context/fiber.hpp
+  try_once libhwloc-dev has_header hwloc.h
+}
+
+# What some tests need, and are skipped without: mpirun, and links between network namespaces.
+install_for_tests() {
+  try_once openmpi-bin has_tool mpirun
+  try_once iproute2 has_tool tc
 }
 
 # ninja's output: a line of progress every few seconds, and whatever is no progress.
@@ -126,7 +135,7 @@ run_all_tests() {
 in_tree=()  # a command that starts what is built and tested
 case "${1:-}" in
   "") echo "$usage" >&2; exit 2 ;;
-  test) install_missing; run_all_tests ;;
+  test) install_missing; install_for_tests; run_all_tests ;;
   build) install_missing; build build all ;;
   *)
     install_missing

@@ -32,11 +32,16 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
            [&run](const std::string& text) {
              run.device = choice("--device", text, {DeviceKind::kAuto, DeviceKind::kCpu, DeviceKind::kCuda});
            });
-  add_number<int>(app, "--nodes", run.nodes, fmt::format("nodes of the world [{}]", run.nodes));
-  add_number<int>(app, "--ranks", run.ranks, fmt::format("ranks of each node [{}]", run.ranks));
-  add_flag(app, "--launcher", "KIND", "thread (all ranks in this process) or fork (a process each, on cpu) [thread]",
+  add_number<int>(app, "--nodes", run.nodes,
+                  fmt::format("nodes of the world [{}, with --launcher env its own]", kNodes));
+  add_number<int>(app, "--ranks", run.ranks,
+                  fmt::format("ranks of each node [{}, with --launcher env its own]", kRanks));
+  add_flag(app, "--launcher", "KIND",
+           "thread (all ranks in this process), fork (a process each, on cpu), env (this process is one of those that "
+           "torchrun, mpirun or srun started, on cpu) or auto (env where there are several such, else thread) [auto]",
            [&run](const std::string& text) {
-             run.launcher = choice("--launcher", text, {Launcher::kThread, Launcher::kFork});
+             run.launcher =
+                 choice("--launcher", text, {Launcher::kAuto, Launcher::kThread, Launcher::kFork, Launcher::kEnv});
            });
   add_number<int64_t>(app, "--m", run.m,
                       "M, rows of the gathered input or of the whole result " + per_device(&Defaults::m));
@@ -52,6 +57,12 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(
       app, "--timeout-ms", run.timeout_ms,
       fmt::format("longest single wait in milliseconds [$MKERNEL_TIMEOUT, else {}]", Options{}.timeout_ms));
+  add_flag(
+      app, "--net", "FABRIC",
+      "between nodes: loopback, shm, tcp, verbs, efa, or auto (loopback between threads, else the first of efa, verbs "
+      "and tcp that all ranks have); info says which there are [$MKERNEL_NET, else auto]",
+      [&run](const std::string& text) { run.net = text; });
+  app.add_flag("--stats", run.stats, "print below each row what its proxies carried");
   add_split(app, run.split);
   add_flag(app, "--json", "FILE", "append one JSON object a row to FILE [none]",
            [&run](const std::string& text) { run.json = text; });

@@ -11,6 +11,7 @@
 #include "runtime/device.h"
 #include "sim_commands.h"
 #include "transport/discovery.h"
+#include "transport/fabric_kinds.h"
 
 namespace mk::tools {
 
@@ -29,6 +30,14 @@ void info_command() {
   if (!why_no_sim().empty()) fmt::print("missing    fuzz, sim: {}\n", why_no_sim());
   if (!why_no_bench().empty()) fmt::print("missing    bench: {}\n", why_no_bench());
   if (!why_no_discovery().empty()) fmt::print("missing    topo: {}\n", why_no_discovery());
+  for (const FabricKind& kind : fabric_kinds()) {
+    const std::string trouble = kind.why_not();
+    if (!trouble.empty()) {
+      fmt::print("missing    --net {}: {}\n", kind.name, trouble);
+      continue;
+    }
+    fmt::print("fabric     {}: {}\n", kind.name, kind.between_processes ? "between processes" : "inside one process");
+  }
   for (const Operator& one : operators()) fmt::print("operator   {}: {}\n", one.name, one.summary);
 }
 

@@ -11,8 +11,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <optional>
 
 #include "mkernel/error.h"
+#include "runtime/launch_env.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -46,21 +48,50 @@ bool all_ended_well(const std::vector<pid_t>& children) {
 
 }  // namespace
 
+RunRequest with_launcher_chosen(RunRequest request) {
+  if (request.launcher == Launcher::kAuto) {
+    const std::optional<runtime::LaunchEnv> env = runtime::read_launch_env(runtime::environment);
+    request.launcher = env && env->size > 1 ? Launcher::kEnv : Launcher::kThread;
+  }
+  const bool is_env = request.launcher == Launcher::kEnv;
+  if (request.launcher != Launcher::kThread) {
+    check_usage(request.device != DeviceKind::kCuda, "--launcher is {}; processes run on --device cpu only so far",
+                name_of(request.launcher));
+    check_usage(request.nodes.value_or(1) >= 1, "--nodes is {}; it must be at least 1", *request.nodes);
+    check_usage(request.ranks.value_or(1) >= 1, "--ranks is {}; it must be at least 1", *request.ranks);
+  }
+  request.nodes = request.nodes.value_or(is_env ? 0 : kNodes);
+  request.ranks = request.ranks.value_or(is_env ? 0 : kRanks);
+  return request;
+}
+
+bool speaks_for_all() {
+  try {
+    const std::optional<runtime::LaunchEnv> env = runtime::read_launch_env(runtime::environment);
+    return !env || env->rank == 0;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 int with_launcher(const RunRequest& request, size_t num_worlds, const std::function<int(const Seat&)>& body) {
   Seat seat;
   if (request.launcher == Launcher::kThread) return body(seat);
-  check_usage(request.device != DeviceKind::kCuda, "--launcher is fork; processes run on --device cpu only so far");
+  if (request.launcher == Launcher::kEnv) {
+    seat.rank = runtime::require_launch_env(runtime::environment).rank;
+    return seat.rank == 0 ? body(seat) : run_quietly(seat, body);
+  }
+  const int nodes = *request.nodes;
+  const int ranks = *request.ranks;
   constexpr int kMostProcesses = 256;
-  check_usage(request.nodes >= 1, "--nodes is {}; it must be at least 1", request.nodes);
-  check_usage(request.ranks >= 1, "--ranks is {}; it must be at least 1", request.ranks);
-  check_usage(request.nodes <= kMostProcesses / request.ranks,
-              "--nodes x --ranks is {} x {}; with --launcher fork there may be {} processes", request.nodes,
-              request.ranks, kMostProcesses);
+  check_usage(nodes <= kMostProcesses / ranks,
+              "--nodes x --ranks is {} x {}; with --launcher fork there may be {} processes", nodes, ranks,
+              kMostProcesses);
   for (size_t i = 0; i < num_worlds; ++i) seat.ids.push_back(World::unique_id());
   std::fflush(nullptr);  // or every process writes out what this one has not yet
   const pid_t parent = getpid();
   std::vector<pid_t> children;
-  for (int rank = 1; rank < request.nodes * request.ranks; ++rank) {
+  for (int rank = 1; rank < nodes * ranks; ++rank) {
     const pid_t child = fork();
     if (child < 0) throw Error(ErrorCode::kDevice, fmt::format("no process could be started for rank {}", rank));
     if (child > 0) {
@@ -82,10 +113,15 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
 }
 
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index) {
-  if (request.launcher == Launcher::kThread) {
-    return World::local(request.nodes, request.ranks, request.device, options);
+  const int nodes = *request.nodes;
+  const int ranks = *request.ranks;
+  switch (request.launcher) {
+    case Launcher::kFork: return World::join(seat.ids[index], seat.rank, nodes, ranks, options);
+    case Launcher::kEnv: return World::from_env(nodes, ranks, options);
+    case Launcher::kAuto:
+    case Launcher::kThread: break;
   }
-  return World::join(seat.ids[index], seat.rank, request.nodes, request.ranks, options);
+  return World::local(nodes, ranks, request.device, options);
 }
 
 }  // namespace mk::tools

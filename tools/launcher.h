@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tools/launcher.h — where the ranks of `mkernel run` are: threads of this process, or processes of this machine.
+// tools/launcher.h — where the ranks of `mkernel run` are: threads of this process, processes that
+// it starts, or processes that torchrun, mpirun or srun started.
 #pragma once
 
 #include <functional>
@@ -19,8 +20,16 @@ struct Seat {
   bool reports() const { return rank == 0; }
 };
 
-// Runs body(seat) in every process there shall be and returns the exit code of the whole.  Only rank 0 returns from it.
+// The request with a launcher that is not auto, and the nodes and ranks there shall be: 0 where the launcher's
+// variables say.  Throws Error if those make no sense.
+RunRequest with_launcher_chosen(RunRequest request);
+
+// Runs body(seat) in every process there shall be and returns the exit code of this one.  Processes that were forked do
+// not return from it.
 int with_launcher(const RunRequest& request, size_t num_worlds, const std::function<int(const Seat&)>& body);
+
+// Whether this process shall say what is wrong with the flags: of those that somebody started alike, rank 0 does.
+bool speaks_for_all();
 
 // World number `index` of this command.
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index);

@@ -47,7 +47,7 @@ Row start_row(const char* op, const World& world, const RunRequest& request) {
   row.nodes = world.nodes();
   row.ranks = world.ranks_per_node();
   row.launcher = name_of(request.launcher);
-  row.fabric = world.nodes() == 1 ? "none" : request.launcher == Launcher::kThread ? "loopback" : "tcp";
+  row.fabric = world.fabric();
   row.m = request.m.value_or(round_up<int64_t>(defaults.m, world.size()));
   row.n = request.n.value_or(defaults.n);
   row.k = request.k.value_or(defaults.k);
@@ -96,20 +96,25 @@ double time_launches(World& world, int num_launches, const std::function<void(in
 void count_traffic(Row& row, const World& world, const runtime::Plan& plan) {
   for_each_rank_here(world, [&](int rank) {
     row.nvlink_bytes = std::max(row.nvlink_bytes, plan.nvlink_bytes(rank) / row.launches);
-    row.network_bytes = std::max(row.network_bytes, world.state().network_bytes(rank) / row.launches);
+    row.network_bytes = std::max(row.network_bytes, world.network_stats(rank).bytes / row.launches);
+    row.network.add(world.network_stats(rank));
   });
 }
 
 void merge(Row& row, World& world) {
   const CheckResult& own = row.check;
-  const std::vector<double> mine{static_cast<double>(row.nvlink_bytes), static_cast<double>(row.network_bytes),
-                                 static_cast<double>(own.wrong), own.error, own.bound};
+  std::vector<double> mine{static_cast<double>(row.nvlink_bytes), static_cast<double>(row.network_bytes),
+                           static_cast<double>(own.wrong), own.error, own.bound};
+  for (const uint64_t number : row.network.numbers()) mine.push_back(static_cast<double>(number));
   Row merged = row;
   merged.check = {};
+  merged.network = {};
   for (const std::vector<double>& one : told_by_all(world, mine, "what all ranks found")) {
     merged.nvlink_bytes = std::max(merged.nvlink_bytes, static_cast<uint64_t>(one.at(0)));
     merged.network_bytes = std::max(merged.network_bytes, static_cast<uint64_t>(one.at(1)));
     merged.check.add({static_cast<decltype(own.wrong)>(one.at(2)), one.at(3), one.at(4)});
+    const auto number = [&](size_t i) { return static_cast<uint64_t>(one.at(5 + i)); };
+    merged.network.add({number(0), number(1), number(2), number(3), number(4), number(5)});
   }
   row = merged;
 }

@@ -6,6 +6,7 @@
 #include "bench_commands.h"
 #include "command_line.h"
 #include "commands.h"
+#include "launcher.h"
 #include "mkernel/error.h"
 #include "sim_commands.h"
 #include "usage.h"
@@ -15,6 +16,7 @@ namespace {
 using namespace mk::tools;
 
 int complain(int exit_code, const std::string& message) {
+  if (exit_code == kExitUsage && !speaks_for_all()) return exit_code;
   fmt::print(stderr, "mkernel: {}\n", message);
   return exit_code;
 }
@@ -23,6 +25,9 @@ int complain(const mk::Error& error, const RunRequest& request) {
   switch (error.code()) {
     case mk::ErrorCode::kInvalidArgument: return complain(kExitUsage, in_flags(error.what(), request));
     case mk::ErrorCode::kUnavailable:
+      if (const std::string said = in_flags(error.what(), request); said != error.what()) {
+        return complain(kExitUsage, said);
+      }
       return complain(kExitUsage, fmt::format("--device is {}: {}", name_of(request.device), error.what()));
     case mk::ErrorCode::kTimeout:
     case mk::ErrorCode::kFabric:

@@ -52,7 +52,17 @@ std::string table_row(const Row& row) {
                      bytes_text(row.network_bytes), fmt::format("{:.2e}", row.check.error), verdict);
 }
 
+std::string stats_row(const Row& row) {
+  const NetworkStats& stats = row.network.stats;
+  if (stats.batches == 0) return {};
+  return fmt::format("  {} over {}: {} commands as {} puts, {}; {:.3g} commands at once, {} at most; {} times full",
+                     row.op, row.fabric, stats.commands, stats.puts, bytes_text(stats.bytes),
+                     static_cast<double>(stats.commands) / static_cast<double>(stats.batches), stats.largest_batch,
+                     stats.full);
+}
+
 std::string to_json(const Row& row) {
+  const NetworkStats& stats = row.network.stats;
   const nlohmann::ordered_json json = {
       {"op", row.op},
       {"device", name_of(row.device)},
@@ -72,6 +82,13 @@ std::string to_json(const Row& row) {
       {"nvlink_bytes", row.nvlink_bytes},
       {"network_bytes", row.network_bytes},
       {"workspace_bytes", row.workspace_bytes},
+      {"proxies",
+       {{"commands", stats.commands},
+        {"puts", stats.puts},
+        {"bytes", stats.bytes},
+        {"batches", stats.batches},
+        {"largest_batch", stats.largest_batch},
+        {"full", stats.full}}},
       {"error", row.check.error},
       {"bound", row.check.bound},
       {"wrong", row.check.wrong},

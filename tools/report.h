@@ -2,13 +2,33 @@
 // tools/report.h — what one run of one operator found, as a row of a table and as a JSON object.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 
 #include "judge.h"
+#include "mkernel/network_stats.h"
 #include "mkernel/types.h"
 
 namespace mk::tools {
+
+// Of all ranks and launches together.
+struct NetworkSum {
+  NetworkStats stats;
+
+  std::array<uint64_t, 6> numbers() const {
+    return {stats.commands, stats.puts, stats.bytes, stats.batches, stats.largest_batch, stats.full};
+  }
+  void add(const NetworkStats& other) {
+    stats.commands += other.commands;
+    stats.puts += other.puts;
+    stats.bytes += other.bytes;
+    stats.batches += other.batches;
+    stats.largest_batch = std::max(stats.largest_batch, other.largest_batch);
+    stats.full += other.full;
+  }
+};
 
 struct Row {
   std::string op;
@@ -16,7 +36,7 @@ struct Row {
   std::string device_name;
   int nodes = 0;
   int ranks = 0;         // per node
-  std::string launcher;  // thread or fork
+  std::string launcher;  // thread, fork or env
   std::string fabric;    // between nodes; none where there is one
   int64_t m = 0;
   int64_t n = 0;
@@ -29,6 +49,7 @@ struct Row {
   uint64_t nvlink_bytes = 0;  // counted; of the busiest rank, for one launch
   uint64_t network_bytes = 0;
   int64_t workspace_bytes = 0;  // of a rank
+  NetworkSum network;
   CheckResult check;
 
   bool correct() const { return check.wrong == 0; }
@@ -36,6 +57,9 @@ struct Row {
 
 std::string table_header();
 std::string table_row(const Row& row);
+
+// What proxies carried, for people; empty if there is one node.
+std::string stats_row(const Row& row);
 
 // One line without its end.  A number that is none (an error of NaN) is null.
 std::string to_json(const Row& row);

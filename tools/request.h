@@ -11,17 +11,28 @@
 
 namespace mk::tools {
 
-// Where the ranks are: threads of one process, or processes that it starts.
-enum class Launcher { kThread, kFork };
+// Where the ranks are: threads of one process, processes that it starts, or processes that somebody else started.
+enum class Launcher { kAuto, kThread, kFork, kEnv };
 
-constexpr const char* name_of(Launcher launcher) { return launcher == Launcher::kThread ? "thread" : "fork"; }
+constexpr const char* name_of(Launcher launcher) {
+  switch (launcher) {
+    case Launcher::kAuto: return "auto";
+    case Launcher::kThread: return "thread";
+    case Launcher::kFork: return "fork";
+    case Launcher::kEnv: return "env";
+  }
+  return "unknown";
+}
+
+constexpr int kNodes = 2;
+constexpr int kRanks = 8;
 
 struct RunRequest {
   std::string op = "all";
   DeviceKind device = DeviceKind::kAuto;
-  int nodes = 2;
-  int ranks = 8;  // per node
-  Launcher launcher = Launcher::kThread;
+  std::optional<int> nodes;  // where empty: kNodes, or what the launcher's variables say
+  std::optional<int> ranks;  // per node; where empty: kRanks, or the same
+  Launcher launcher = Launcher::kAuto;
   std::optional<int64_t> m;  // where empty: Defaults of the device
   std::optional<int64_t> n;
   std::optional<int64_t> k;
@@ -30,6 +41,8 @@ struct RunRequest {
   Split split;  // all zero: chosen for the shape
   uint64_t seed = 1;
   std::optional<int64_t> timeout_ms;  // where empty: Options::from_env
+  std::optional<std::string> net;     // where empty: Options::from_env
+  bool stats = false;                 // of proxies, printed below each row
   std::optional<std::string> json;    // where empty: none is written
 };
 

@@ -35,6 +35,7 @@ void append(std::FILE* file, const std::string& line) {
 Options options_of(const RunRequest& request) {
   Options options = Options::from_env();
   options.timeout_ms = request.timeout_ms.value_or(options.timeout_ms);
+  options.net = request.net.value_or(options.net);
   return options;
 }
 
@@ -74,6 +75,7 @@ int run_seat(const RunRequest& request, const Seat& seat) {
       print_line(table_header());
     }
     print_line(table_row(row));
+    if (const std::string stats = stats_row(row); request.stats && !stats.empty()) print_line(stats);
     if (json) append(json.get(), to_json(row));
     any = true;
   }
@@ -82,7 +84,8 @@ int run_seat(const RunRequest& request, const Seat& seat) {
 
 }  // namespace
 
-int run_command(const RunRequest& request) {
+int run_command(const RunRequest& asked) {
+  const RunRequest request = with_launcher_chosen(asked);
   return with_launcher(request, operators().size(), [&](const Seat& seat) { return run_seat(request, seat); });
 }
 

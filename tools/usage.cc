@@ -33,6 +33,7 @@ std::string in_flags(const std::string& message, const RunRequest& request) {
   const std::string_view rest = end == whole.npos ? "" : whole.substr(end);
   if (argument == "timeout_ms")
     return fmt::format("{}{}", request.timeout_ms ? "--timeout-ms" : "MKERNEL_TIMEOUT", rest);
+  if (argument == "net") return fmt::format("{}{}", request.net ? "--net" : "MKERNEL_NET", rest);
   for (const Renaming& renaming : kRenamings) {
     if (argument == renaming.argument) return fmt::format("{}{}", renaming.flag, rest);
   }

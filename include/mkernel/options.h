@@ -41,8 +41,16 @@ struct Options {
   // Empty: chosen by distance and speed.  Read by `mkernel topo`; no fabric has NICs so far.
   std::string nics{};
 
-  // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY
-  // and MKERNEL_NICS.  A value that is no number where one is due is an Error that names the variable.
+  // Whether a proxy stays on cores near the NIC that serves its rank, where the fabric has NICs and those are known.
+  bool pin_proxies = true;
+
+  // What carries puts between nodes: auto, loopback, shm, tcp, verbs or efa, as far as they are in this build.  Auto: a
+  // loopback if all ranks are in this process, else the first of efa, verbs and tcp that all ranks have.
+  std::string net = "auto";
+
+  // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,
+  // MKERNEL_NICS, MKERNEL_NET and MKERNEL_PIN_PROXIES (0 or 1).  A value that is no number where one is due is an Error
+  // that names the variable.
   static Options from_env(Options base);
   static Options from_env();
 };

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "mkernel/error.h"
+#include "mkernel/network_stats.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 
@@ -27,11 +28,18 @@ class World {
   // there is no such device in this build or machine.
   static World local(int nodes, int ranks_per_node, DeviceKind device = DeviceKind::kAuto, const Options& options = {});
 
-  // A World of processes: rank 0 makes the id, a launcher spreads it, every process joins with it and its own rank.  Who
+  // A World of processes: rank 0 makes the id, a launcher spreads it, every process joins with it and its own rank. Who
   // knows the id may join, so it is not for logs.  All ranks must join within options.timeout_ms: else Error(kTimeout)
   // names those that did not.  Ranks r·ranks_per_node … of node r are on one machine.  So far on CPUs.
   static std::string unique_id();
   static World join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options = {});
+
+  // A World of the processes that torchrun, mpirun or srun started, this one with the rank it was given: as many ranks
+  // a node as there are on a machine, or nodes x ranks_per_node as asked for.  How they meet, and what keeps others
+  // out, is in docs/transports.md; all ranks make their Worlds in the same order.  Throws Error(kInvalidArgument),
+  // naming the variable, if the environment is no launcher's.
+  static World from_env(const Options& options = Options::from_env());
+  static World from_env(int nodes, int ranks_per_node, const Options& options = Options::from_env());
 
   World(World&&) noexcept;
   World& operator=(World&&) noexcept;
@@ -40,9 +48,13 @@ class World {
   int nodes() const;
   int ranks_per_node() const;
   int size() const;
-  int first_rank() const;  // of those in this process
-  int num_ranks() const;   // in this process; calls take arguments for these
-  DeviceKind device() const;  // kCpu or kCuda, never kAuto
+  int first_rank() const;      // of those in this process
+  int num_ranks() const;       // in this process; calls take arguments for these
+  DeviceKind device() const;   // kCpu or kCuda, never kAuto
+  std::string fabric() const;  // between nodes: "loopback", "tcp", …; "none" if there is one node
+
+  // What the proxy of a rank that is here has carried between nodes since the World began.
+  NetworkStats network_stats(int rank) const;
 
   // Waits until every launch so far has finished.  Throws the Error of the first fault, if any:
   // kTimeout names rank, role, worker, tile, signal, what it held and what was wanted.

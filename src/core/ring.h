@@ -53,13 +53,15 @@ class RingConsumer {
  public:
   explicit RingConsumer(RingView ring) : ring_(ring) {}
 
-  // The next command, or null.  It stays valid until pop.
-  const Command* peek() const {
-    const Command* slot = ring_.slot(position_);
-    return Atomics::load_acquire(&slot->seal) == ring_.seal(position_) ? slot : nullptr;
+  // The next command, or one behind it, or null.  It stays valid until pop.
+  const Command* peek(uint32_t ahead = 0) const {
+    if (ahead >= ring_.capacity) return nullptr;
+    const uint64_t position = position_ + ahead;
+    const Command* slot = ring_.slot(position);
+    return Atomics::load_acquire(&slot->seal) == ring_.seal(position) ? slot : nullptr;
   }
 
-  void pop() { Atomics::store_release(ring_.consumed, ++position_); }
+  void pop(uint32_t count = 1) { Atomics::store_release(ring_.consumed, position_ += count); }
 
   // Pairs with the wait for `completed` before a producer overwrites the source of a put.
   void complete(uint64_t count) { Atomics::store_release(ring_.completed, count); }

@@ -15,6 +15,7 @@
 
 #include "base/check.h"
 #include "base/cuda_api.h"
+#include "runtime/environment.h"
 #include "runtime/kernel_registry.h"
 #include "transport/loopback_cuda.h"
 
@@ -77,8 +78,7 @@ std::unique_ptr<Device> make_cuda_device(int num_ranks) {
   constexpr int kFewestSms = 2;  // of a rank: one computes, one communicates
   const int most = std::min(kMostQueues - kSpareQueues, properties.multiProcessorCount / kFewestSms);
   check_arg(num_ranks <= most, "nodes x ranks is {}; one {} holds at most {} ranks", num_ranks, properties.name, most);
-  const char* set = std::getenv(kQueuesVariable);
-  const int allowed = set != nullptr ? std::atoi(set) : 0;
+  const int allowed = std::atoi(environment(kQueuesVariable).value_or("0").c_str());
   check_arg(allowed >= num_ranks + kSpareQueues, "{} is {}; {} ranks need at least {}", kQueuesVariable, allowed,
             num_ranks, num_ranks + kSpareQueues);
   load_kernels();

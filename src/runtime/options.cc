@@ -1,25 +1,31 @@
 // SPDX-License-Identifier: MIT
-// runtime/options.cc — the one place that reads mKernel's own environment variables.
+// runtime/options.cc — settings that mKernel's own environment variables change.
 #include "mkernel/options.h"
 
 #include <charconv>
-#include <cstdlib>
-#include <cstring>
 
 #include "base/check.h"
+#include "runtime/environment.h"
 
 namespace mk {
 namespace {
 
 template <class T>
 void read_number(const char* variable, T& field) {
-  const char* text = std::getenv(variable);
-  if (text == nullptr || *text == '\0') return;
+  const std::optional<std::string> text = runtime::environment(variable);
+  if (!text) return;
   T value{};
-  const char* end = text + std::strlen(text);
-  const auto [stopped, error] = std::from_chars(text, end, value);
-  check_arg(error == std::errc{} && stopped == end, "{} is '{}'; it must be a whole number", variable, text);
+  const char* end = text->data() + text->size();
+  const auto [stopped, error] = std::from_chars(text->data(), end, value);
+  check_arg(error == std::errc{} && stopped == end, "{} is '{}'; it must be a whole number", variable, *text);
   field = value;
+}
+
+void read_switch(const char* variable, bool& field) {
+  const std::optional<std::string> text = runtime::environment(variable);
+  if (!text) return;
+  check_arg(*text == "0" || *text == "1", "{} is '{}'; it must be 0 or 1", variable, *text);
+  field = *text == "1";
 }
 
 }  // namespace
@@ -27,7 +33,9 @@ void read_number(const char* variable, T& field) {
 Options Options::from_env(Options base) {
   read_number("MKERNEL_TIMEOUT", base.timeout_ms);
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
-  if (const char* nics = std::getenv("MKERNEL_NICS")) base.nics = nics;
+  base.nics = runtime::environment("MKERNEL_NICS").value_or(base.nics);
+  base.net = runtime::environment("MKERNEL_NET").value_or(base.net);
+  read_switch("MKERNEL_PIN_PROXIES", base.pin_proxies);
   return base;
 }
 

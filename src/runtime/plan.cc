@@ -35,9 +35,10 @@ Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : spec_(std::move(s
 
   std::vector<uint32_t> ids(num_slots, UINT32_MAX);  // the input has no number: no put may start there
   for (size_t slot = kSignalWindow; slot < num_slots; ++slot) {
-    ids[slot] = site.windows.add(windows_[slot], slot_bytes[slot]);
+    ids[slot] = site.windows.add(windows_[slot], slot_bytes[slot], handles_of(site, slot));
+    if (site.rails != nullptr) site.rails->share_window(ids[slot]);
   }
-  if (site.port != nullptr) share_with_rails(site, ids);
+  forget_handles(site);
   auto* const id_table = reinterpret_cast<uint32_t*>(keep(num_slots * sizeof(uint32_t)));
   device_.upload(id_table, ids.data(), num_slots * sizeof(uint32_t));
 
@@ -98,18 +99,22 @@ void Plan::open_windows_of_peers(const PlanSite& site, const std::vector<uint64_
       windows_[slot][peer] = memory_.back().data.get();
     }
   }
-  site.bootstrap->all_gather("", "a plan's windows to be open everywhere");  // then their names may go
-  for (const std::string& handle : own) SharedMemory::forget(handle);
 }
 
-// What fabrics need to reach a window.  It also keeps everybody until all have registered theirs.
-void Plan::share_with_rails(const PlanSite& site, const std::vector<uint32_t>& ids) {
-  for (size_t slot = kSignalWindow; slot < ids.size(); ++slot) {
-    const std::vector<std::string> keys =
-        site.bootstrap->all_gather(site.port->share_window(ids[slot]), "the keys of a plan's windows");
-    for (int rank = 0; rank < site.world.size(); ++rank) {
-      if (!site.members.has(rank)) site.port->learn_window(ids[slot], rank, keys[rank]);
-    }
+// By rank, of one slot; empty for ranks that are not here.
+std::vector<std::string> Plan::handles_of(const PlanSite& site, size_t slot) const {
+  std::vector<std::string> handles(site.world.size());
+  const size_t first = (slot - kSignalWindow) * site.members.count;
+  for (int i = 0; i < site.members.count; ++i) handles[site.members.first + i] = memory_[first + i].handle;
+  return handles;
+}
+
+// Nobody opens the windows of the ranks that are here any more.
+void Plan::forget_handles(const PlanSite& site) const {
+  if (site.bootstrap != nullptr) site.bootstrap->all_gather("", "a plan's windows to be open everywhere");
+  const size_t num_own = (windows_.size() - kSignalWindow) * site.members.count;
+  for (size_t i = 0; i < num_own; ++i) {
+    if (!memory_[i].handle.empty()) SharedMemory::forget(memory_[i].handle);
   }
 }
 

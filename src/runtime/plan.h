@@ -14,8 +14,8 @@
 #include "core/rank_view.h"
 #include "runtime/device.h"
 #include "runtime/members.h"
+#include "runtime/rails.h"
 #include "transport/bootstrap.h"
-#include "transport/fabric_port.h"
 
 namespace mk::runtime {
 
@@ -40,7 +40,7 @@ struct PlanSite {
   uint64_t* stop = nullptr;
   uint64_t timeout_ns = 0;
   Bootstrap* bootstrap = nullptr;  // null: all ranks are here
-  FabricPort* port = nullptr;      // null: no other process is on another node
+  Rails* rails = nullptr;          // null: there is one node, or a loopback that needs none
 };
 
 class Plan {
@@ -65,7 +65,8 @@ class Plan {
  private:
   void allocate_windows(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
   void open_windows_of_peers(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
-  static void share_with_rails(const PlanSite& site, const std::vector<uint32_t>& ids);
+  std::vector<std::string> handles_of(const PlanSite& site, size_t slot) const;
+  void forget_handles(const PlanSite& site) const;
 
   struct Counters {  // near the workers
     uint64_t exits = 0;

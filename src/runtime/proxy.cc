@@ -2,6 +2,9 @@
 // runtime/proxy.cc — see proxy.h.
 #include "runtime/proxy.h"
 
+#include <sched.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "runtime/start_thread.h"
@@ -16,13 +19,47 @@ constexpr std::chrono::microseconds kNap{50};
 
 constexpr int kMostPuts = 32;  // between two polls: completions must not wait for a ring that never empties
 
+// Larger puts gain nothing by being one, and land later.
+constexpr uint64_t kMostJoinedBytes = 64 << 10;
+
+// What a NIC can carry beside a put in its immediate word.
+constexpr uint32_t kMostJoinedAmount = 16;
+
+bool are_neighbours(const Command& a, const Command& b) {
+  return a.from_window == b.from_window && a.to_window == b.to_window && a.signal_window == b.signal_window &&
+         a.signal_index == b.signal_index && a.to_rank == b.to_rank && a.from_offset + a.bytes == b.from_offset &&
+         a.to_offset + a.bytes == b.to_offset;
+}
+
+bool may_join(const Command& a, const Command& b) {
+  return a.bytes <= kMostJoinedBytes && b.bytes <= kMostJoinedBytes - a.bytes && a.amount <= kMostJoinedAmount &&
+         b.amount <= kMostJoinedAmount - a.amount && are_neighbours(a, b);
+}
+
+// Cores that are not there or not allowed are done without.
+void stay_on(const std::vector<int>& cores) {
+  if (cores.empty()) return;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) {
+    if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &set);
+  }
+  sched_setaffinity(0, sizeof(set), &set);  // of this thread
+}
+
+void add(std::atomic<uint64_t>& counter, uint64_t amount) {
+  counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+}
+
+uint64_t read(const std::atomic<uint64_t>& counter) { return counter.load(std::memory_order_relaxed); }
+
 }  // namespace
 
-Proxy::Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, std::chrono::microseconds patience)
+Proxy::Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, const ProxySettings& settings)
     : ring_(ring),
       fabric_(std::move(fabric)),
       stop_(stop),
-      patience_(patience),
+      settings_(settings),
       thread_(start_thread([this] { run(); })) {}
 
 Proxy::~Proxy() {
@@ -35,7 +72,17 @@ std::string Proxy::failure() const {
   return failure_;
 }
 
+NetworkStats Proxy::stats() const {
+  return {.commands = read(counters_.commands),
+          .puts = read(counters_.puts),
+          .bytes = read(counters_.bytes),
+          .batches = read(counters_.batches),
+          .largest_batch = read(counters_.largest_batch),
+          .full = read(counters_.full)};
+}
+
 void Proxy::run() {
+  stay_on(settings_.cores);
   using Clock = std::chrono::steady_clock;
   uint64_t idle = 0;
   Clock::time_point awake_until;
@@ -43,7 +90,7 @@ void Proxy::run() {
     if (step()) {
       idle = 0;
     } else if (++idle == kSpins) {  // the clock is not read while commands come
-      awake_until = Clock::now() + patience_;
+      awake_until = Clock::now() + settings_.patience;
     } else if (idle > kYields && Clock::now() >= awake_until) {
       fabric_->nap(kNap);
     } else if (idle > kSpins) {
@@ -55,20 +102,8 @@ void Proxy::run() {
 // Takes what is in the ring, then looks at the fabric.  True if something moved.
 bool Proxy::step() {
   if (failed_) return false;
-  bool moved = false;
-  for (int puts = 0; puts < kMostPuts; ++puts) {
-    const Command* command = ring_.peek();
-    if (command == nullptr) break;
-    const PutResult result = fabric_->put(*command, ring_.position());
-    if (result == PutResult::kFull) break;
-    if (result == PutResult::kFailed) {
-      fail();
-      return false;
-    }
-    bytes_put_.fetch_add(command->bytes, std::memory_order_relaxed);
-    ring_.pop();
-    moved = true;
-  }
+  bool moved = take_commands() > 0;
+  if (failed_) return false;
   tickets_.clear();
   if (fabric_->poll(tickets_) == PutResult::kFailed) {
     fail();
@@ -81,8 +116,56 @@ bool Proxy::step() {
   return moved;
 }
 
+uint32_t Proxy::take_commands() {
+  uint32_t taken = 0;
+  for (int puts = 0; puts < kMostPuts; ++puts) {
+    const Command* next = ring_.peek();
+    if (next == nullptr) break;
+    Command command = *next;
+    const uint32_t num_joined = join_following(command);
+    const PutResult result = fabric_->put(command, ring_.position());
+    if (result == PutResult::kFailed) {
+      fail();
+      return taken;
+    }
+    if (result == PutResult::kFull && !std::exchange(was_full_, true)) add(counters_.full, 1);
+    if (result == PutResult::kFull) break;
+    was_full_ = false;
+    if (num_joined > 1) joined_[ring_.position()] = num_joined;
+    count_put(command, num_joined);
+    ring_.pop(num_joined);
+    taken += num_joined;
+  }
+  if (taken > 0) {
+    add(counters_.batches, 1);
+    counters_.largest_batch.store(std::max<uint64_t>(read(counters_.largest_batch), taken), std::memory_order_relaxed);
+  }
+  return taken;
+}
+
+// Makes `command`, the next one, stand for as many as may be one put, and says how many those are.  They stay in the
+// ring until the fabric has taken them: what it refuses was not put, joined or not.
+uint32_t Proxy::join_following(Command& command) const {
+  for (uint32_t num = 1;; ++num) {
+    const Command* following = ring_.peek(num);
+    if (following == nullptr || !may_join(command, *following)) return num;
+    command.bytes += following->bytes;
+    command.amount += following->amount;
+  }
+}
+
+void Proxy::count_put(const Command& command, uint32_t num_joined) {
+  add(counters_.commands, num_joined);
+  add(counters_.puts, 1);
+  add(counters_.bytes, command.bytes);
+}
+
 void Proxy::publish_completed() {
-  ahead_.insert(tickets_.begin(), tickets_.end());
+  for (const uint64_t ticket : tickets_) {
+    const auto joined = joined_.extract(ticket);
+    const uint32_t num = joined.empty() ? 1 : joined.mapped();
+    for (uint32_t i = 0; i < num; ++i) ahead_.insert(ticket + i);
+  }
   while (!ahead_.empty() && *ahead_.begin() == completed_) {
     ahead_.erase(ahead_.begin());
     ++completed_;

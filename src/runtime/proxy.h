@@ -4,13 +4,17 @@
 // The workers decide what moves and when; the proxy only posts it and reports completion.  A fabric
 // that fails raises the stop word, which every wait of every worker watches.
 //
-// A proxy with nothing to do spins, then yields its core, then naps between looks.  `patience` is how long it stays
-// awake at least since something moved.
+// A proxy with nothing to do spins, then yields its core, then naps between looks.
+//
+// Commands that follow each other in the ring, are neighbours on both sides and pay the same signal are put as one,
+// while they are small: one put carries their bytes and then the sum of their payments.  Whoever waits for the first of
+// them may see it later, with the others, which are in the ring already and so wait for nobody.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -20,6 +24,7 @@
 
 #include "base/atomics.h"
 #include "core/ring.h"
+#include "mkernel/network_stats.h"
 #include "transport/fabric.h"
 
 namespace mk::runtime {
@@ -31,32 +36,47 @@ constexpr std::chrono::microseconds affordable_patience(std::chrono::microsecond
   return num_proxies <= num_cores / 2 ? asked : std::chrono::microseconds{0};
 }
 
+struct ProxySettings {
+  std::chrono::microseconds patience{0};  // how long it stays awake at least since something moved
+  std::vector<int> cores{};               // it stays on these, as far as it may; empty: anywhere
+};
+
 class Proxy {
  public:
-  Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, std::chrono::microseconds patience);
+  Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, const ProxySettings& settings);
   Proxy(const Proxy&) = delete;
   ~Proxy();
 
   // Empty while all is well.
   std::string failure() const;
 
-  uint64_t bytes_put() const { return bytes_put_.load(std::memory_order_relaxed); }
+  // Each number by itself is right; one may be ahead of another while commands come.
+  NetworkStats stats() const;
 
  private:
+  struct Counters {  // as NetworkStats; written by the thread alone
+    std::atomic<uint64_t> commands{0}, puts{0}, bytes{0}, batches{0}, largest_batch{0}, full{0};
+  };
+
   void run();
   bool step();
+  uint32_t take_commands();
+  uint32_t join_following(Command& command) const;
+  void count_put(const Command& command, uint32_t num_joined);
   void fail();
   void publish_completed();
 
   RingConsumer<HostAtomics> ring_;
   std::unique_ptr<Fabric> fabric_;
   uint64_t* stop_;
-  std::chrono::microseconds patience_;
+  ProxySettings settings_;
 
-  uint64_t completed_ = 0;         // all tickets below are complete
-  std::set<uint64_t> ahead_;       // complete, but an earlier one is not
-  std::vector<uint64_t> tickets_;  // poll's scratch
-  std::atomic<uint64_t> bytes_put_{0};
+  uint64_t completed_ = 0;               // all tickets below are complete
+  std::set<uint64_t> ahead_;             // complete, but an earlier one is not
+  std::vector<uint64_t> tickets_;        // poll's scratch
+  std::map<uint64_t, uint32_t> joined_;  // commands that a ticket stands for, if several
+  bool was_full_ = false;
+  Counters counters_;
 
   bool failed_ = false;  // the thread's own
   mutable std::mutex mutex_;

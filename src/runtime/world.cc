@@ -2,11 +2,14 @@
 // runtime/world.cc — the public World over WorldState.
 #include "mkernel/world.h"
 
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "base/check.h"
+#include "runtime/env_meeting.h"
 #include "runtime/world_state.h"
 #include "transport/bootstrap.h"
 
@@ -58,6 +61,18 @@ World World::join(const std::string& id, int rank, int nodes, int ranks_per_node
   return World(runtime::join_world(shape, OpenRendezvous::of_process().take(id), options));
 }
 
+World World::from_env(const Options& options) { return from_env(0, 0, options); }
+
+World World::from_env(int nodes, int ranks_per_node, const Options& options) {
+  static std::atomic<int> num_worlds = 0;  // of this process, as of every other of the job
+  const runtime::LaunchEnv env = runtime::require_launch_env(runtime::environment);
+  const WorldShape shape = runtime::shape_for(env, nodes, ranks_per_node);
+  runtime::check_world(shape, options);
+  const int number = num_worlds++;
+  return World(
+      runtime::join_world(shape, runtime::meet(env, number, std::chrono::milliseconds(options.timeout_ms)), options));
+}
+
 World::World(std::unique_ptr<runtime::WorldState> state) : state_(std::move(state)) {}
 World::World(World&&) noexcept = default;
 World& World::operator=(World&&) noexcept = default;
@@ -68,6 +83,7 @@ int World::ranks_per_node() const { return state_->shape().ranks; }
 int World::size() const { return state_->shape().size(); }
 int World::first_rank() const { return state_->members().first; }
 int World::num_ranks() const { return state_->members().count; }
+std::string World::fabric() const { return state_->fabric(); }
 DeviceKind World::device() const { return state_->device().kind(); }
 
 void World::synchronize() {
@@ -77,9 +93,21 @@ void World::synchronize() {
 
 bool World::failed() const { return state_->failed(); }
 
+namespace {
+
+void check_here(const runtime::Members& members, int rank) {
+  check_arg(members.has(rank), "rank is {}; here are ranks {} to {}", rank, members.first, members.end() - 1);
+}
+
+}  // namespace
+
+NetworkStats World::network_stats(int rank) const {
+  check_here(state_->members(), rank);
+  return state_->network_stats(rank);
+}
+
 Stream World::rank_stream(int rank) const {
-  check_arg(state_->members().has(rank), "rank is {}; here are ranks {} to {}", rank, first_rank(),
-            first_rank() + num_ranks() - 1);
+  check_here(state_->members(), rank);
   return state_->device().stream(rank);
 }
 

@@ -11,6 +11,8 @@
 #include "base/check.h"
 #include "runtime/fault_report.h"
 #include "runtime/host_device.h"
+#include "runtime/proxy_cores.h"
+#include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
 
 namespace mk::runtime {
@@ -20,15 +22,7 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Device> device, 
     : shape_(shape), members_{0, shape.size()}, options_(options), device_(std::move(device)) {
   stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
   rings_.resize(shape.size());
-  if (shape.nodes == 1) return;
-  const auto patience =
-      affordable_patience(device_->proxy_patience(), shape.size(), std::thread::hardware_concurrency());
-  for (int rank = 0; rank < shape.size(); ++rank) {
-    rings_[rank] = make_ring();
-    std::unique_ptr<Fabric> fabric = device_->make_loopback(windows_, rank);
-    if (hook) fabric = hook(std::move(fabric), windows_, rank);
-    proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, patience));
-  }
+  if (shape.nodes > 1) connect_rails(hook);
 }
 
 WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, std::unique_ptr<Device> device,
@@ -40,22 +34,29 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> boots
       device_(std::move(device)) {
   stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
   rings_.resize(shape.size());
-  if (shape.nodes > 1) connect_rails();
+  if (shape.nodes > 1) connect_rails({});
 }
 
-// A process has one rank, and so one port, one ring and one proxy.
-void WorldState::connect_rails() {
-  PortSettings settings;
-  settings.world = shape_;
-  settings.rank = members_.first;
-  settings.secret = bootstrap_->secret();
-  settings.deadline = std::chrono::milliseconds(options_.timeout_ms);
-  port_ = open_port("tcp", settings, windows_);
-  std::unique_ptr<Fabric> fabric =
-      port_->connect(bootstrap_->all_gather(port_->address(), "the addresses of all ranks' fabrics"));
-  rings_[members_.first] = make_ring();
-  const auto patience = affordable_patience(device_->proxy_patience(), 1, std::thread::hardware_concurrency());
-  proxies_.push_back(std::make_unique<Proxy>(rings_[members_.first], std::move(fabric), stop_, patience));
+namespace {
+
+bool is_loopback(const std::string& net) { return net == kAutomaticFabric || net == "loopback"; }
+
+}  // namespace
+
+// Each rank that is here has a ring, a proxy and its end of the fabric.
+void WorldState::connect_rails(const FabricHook& hook) {
+  if (bootstrap_ != nullptr || !is_loopback(options_.net)) {
+    rails_ = std::make_unique<Rails>(shape_, members_, options_, bootstrap_.get(), windows_);
+  }
+  const auto patience =
+      affordable_patience(device_->proxy_patience(), members_.count, std::thread::hardware_concurrency());
+  for (int rank = members_.first; rank < members_.end(); ++rank) {
+    rings_[rank] = make_ring();
+    std::unique_ptr<Fabric> fabric = rails_ == nullptr ? device_->make_loopback(windows_, rank) : rails_->take(rank);
+    if (hook) fabric = hook(std::move(fabric), windows_, rank);
+    const ProxySettings settings{patience, proxy_cores(this->fabric(), shape_.local_of(rank), options_)};
+    proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, settings));
+  }
 }
 
 // An end of a fabric that is gone looks to its peers like one that died: all agree before they go.  Whoever failed
@@ -95,7 +96,7 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   const uint32_t id = static_cast<uint32_t>(plans_by_id_.size());
   const uint64_t timeout_ns = static_cast<uint64_t>(options_.timeout_ms) * 1'000'000;
   if (bootstrap_ != nullptr) check_agreed(key);
-  const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get(), port_.get()};
+  const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get(), rails_.get()};
   auto plan = std::make_unique<Plan>(id, make_spec(), site);
   plans_by_id_.push_back(plan.get());
   return *(plans_[key] = std::move(plan));
@@ -164,6 +165,7 @@ void check_world(const WorldShape& shape, const Options& options) {
   check_arg(options.ring_capacity >= 1 && options.ring_capacity <= kMostCommands &&
                 std::has_single_bit(static_cast<unsigned>(options.ring_capacity)),
             "ring_capacity is {}; it must be a power of two up to {}", options.ring_capacity, kMostCommands);
+  check_net(options.net);
 }
 
 std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,
@@ -172,35 +174,38 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
   const bool use_cuda = kind == DeviceKind::kCuda || (kind == DeviceKind::kAuto && why_no_cuda().empty());
   std::unique_ptr<Device> device;
   if (use_cuda) {
+    check_arg(is_loopback(options.net), "net is '{}'; ranks that share a GPU have loopback only", options.net);
     device = make_cuda_device(shape.size());
   } else {
-    device = std::make_unique<HostDevice>(shape.size());
+    const bool maps = options.net != kAutomaticFabric && fabric_kind(options.net).maps_windows;
+    device = std::make_unique<HostDevice>(Members{0, shape.size()},
+                                          maps ? HostDevice::Windows::kShared : HostDevice::Windows::kPrivate);
   }
   return std::make_unique<WorldState>(shape, std::move(device), options, hook);
 }
 
 namespace {
 
-std::unique_ptr<WorldState> make_member(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
-                                        const Options& options) {
-  auto device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, HostDevice::Windows::kShared);
-  return std::make_unique<WorldState>(shape, std::move(bootstrap), std::move(device), options);
-}
-
 std::chrono::milliseconds timeout_of(const Options& options) { return std::chrono::milliseconds(options.timeout_ms); }
 
 }  // namespace
 
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
+                                       const Options& options) {
+  auto device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, HostDevice::Windows::kShared);
+  return std::make_unique<WorldState>(shape, std::move(bootstrap), std::move(device), options);
+}
+
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
                                        const Options& options) {
   check_world(shape, options);
-  return make_member(shape, std::make_unique<Bootstrap>(std::move(rendezvous), shape.size(), timeout_of(options)),
-                     options);
+  return join_world(shape, std::make_unique<Bootstrap>(std::move(rendezvous), shape.size(), timeout_of(options)),
+                    options);
 }
 
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options) {
   check_world(shape, options);
-  return make_member(shape, std::make_unique<Bootstrap>(id, rank, shape.size(), timeout_of(options)), options);
+  return join_world(shape, std::make_unique<Bootstrap>(id, rank, shape.size(), timeout_of(options)), options);
 }
 
 }  // namespace mk::runtime

@@ -15,9 +15,9 @@
 #include "runtime/members.h"
 #include "runtime/plan.h"
 #include "runtime/proxy.h"
+#include "runtime/rails.h"
 #include "runtime/trace.h"
 #include "transport/bootstrap.h"
-#include "transport/fabric_port.h"
 #include "transport/window_registry.h"
 
 namespace mk::runtime {
@@ -56,11 +56,15 @@ class WorldState {
   void check_usable() const;
   std::vector<FaultRecord> faults() const;
 
-  uint64_t network_bytes(int rank) const { return proxies_.empty() ? 0 : proxies_[rank - members_.first]->bytes_put(); }
+  std::string fabric() const { return shape_.nodes == 1 ? "none" : rails_ == nullptr ? "loopback" : rails_->fabric(); }
+  // Of a rank that is here.
+  NetworkStats network_stats(int rank) const {
+    return proxies_.empty() ? NetworkStats{} : proxies_[rank - members_.first]->stats();
+  }
 
  private:
   RingView make_ring();
-  void connect_rails();
+  void connect_rails(const FabricHook& hook);
   void part();
   void check_agreed(const std::string& key) const;
 
@@ -75,7 +79,7 @@ class WorldState {
   WindowRegistry windows_;
   std::map<std::string, std::unique_ptr<Plan>> plans_;
   std::vector<Plan*> plans_by_id_;
-  std::unique_ptr<FabricPort> port_;  // of a process among others on several nodes
+  std::unique_ptr<Rails> rails_;  // null: one node, or the device's loopback
   std::vector<std::unique_ptr<Proxy>> proxies_;
   Trace trace_;
 };
@@ -90,5 +94,8 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
                                        const Options& options);
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options);
+// The same, of processes that have met.
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
+                                       const Options& options);
 
 }  // namespace mk::runtime

@@ -23,7 +23,7 @@ constexpr int kMostRanks = 1 << 20;
 
 // Somebody who has connected and not yet said all of its hello.
 struct Stranger {
-  Socket socket;
+  Fd socket;
   Deadline until;
   Hello hello;
   size_t got = 0;
@@ -31,17 +31,17 @@ struct Stranger {
   bool has_said() const { return got == sizeof(Hello); }
 };
 
-void send_message(const Socket& to, MessageKind kind, uint32_t number, const std::string& text, Deadline deadline,
+void send_message(const Fd& to, MessageKind kind, uint32_t number, const std::string& text, Deadline deadline,
                   const std::string& what) {
   check_arg(text.size() <= kMostMessageBytes, "{} has {} bytes; at most {} can be exchanged", what, text.size(),
             kMostMessageBytes);
   const MessageHead head{.kind = kind, .bytes = static_cast<uint32_t>(text.size()), .number = number};
-  to.send(bytes_of(head), deadline, what);
-  to.send(std::as_bytes(std::span(text)), deadline, what);
+  send_all(to, bytes_of(head), deadline, what);
+  send_all(to, std::as_bytes(std::span(text)), deadline, what);
 }
 
 // To one that will not be heard again: it must not cost this rank anything.
-void refuse(const Socket& whom, const std::string& why) {
+void refuse(const Fd& whom, const std::string& why) {
   try {
     send_message(whom, MessageKind::kRefused, 0, why, Clock::now() + kRetryPause, "a refusal");
   } catch (const Error&) {
@@ -49,20 +49,20 @@ void refuse(const Socket& whom, const std::string& why) {
 }
 
 // Empty if it may join.
-std::string why_refused(const Hello& hello, const std::vector<Socket>& members) {
+std::string why_refused(const Hello& hello, const std::vector<Fd>& members) {
   if (hello.size != members.size()) {
     return fmt::format("rank {} has a world of {} ranks; rank 0 has one of {}", hello.rank, hello.size, members.size());
   }
   if (hello.rank == 0 || hello.rank >= members.size()) {
     return fmt::format("rank {} cannot join; it must be 1 to {}", hello.rank, members.size() - 1);
   }
-  if (members[hello.rank].is_open()) return fmt::format("rank {} has joined already", hello.rank);
+  if (members[hello.rank]) return fmt::format("rank {} has joined already", hello.rank);
   return {};
 }
 
 // Reads on; false if this one is done with, as a member or for good.
-bool hear(Stranger& stranger, const Secret& secret, std::vector<Socket>& members) {
-  const int64_t got = stranger.socket.receive_some(writable_bytes_of(stranger.hello).subspan(stranger.got));
+bool hear(Stranger& stranger, const Secret& secret, std::vector<Fd>& members) {
+  const int64_t got = receive_some(stranger.socket, writable_bytes_of(stranger.hello).subspan(stranger.got));
   if (got < 0 || Clock::now() >= stranger.until) return false;
   stranger.got += static_cast<size_t>(got);
   if (!stranger.has_said()) return true;
@@ -76,21 +76,23 @@ bool hear(Stranger& stranger, const Secret& secret, std::vector<Socket>& members
   return false;
 }
 
-std::vector<int> missing_from(const std::vector<Socket>& members) {
+std::vector<int> missing_from(const std::vector<Fd>& members) {
   std::vector<int> missing;
   for (size_t rank = 1; rank < members.size(); ++rank) {
-    if (!members[rank].is_open()) missing.push_back(static_cast<int>(rank));
+    if (!members[rank]) missing.push_back(static_cast<int>(rank));
   }
   return missing;
 }
 
-// Tries every address until one answers.
-Socket reach(const UniqueId& id, int rank, Deadline deadline) {
+// Tries every address until one answers.  `secret` is of the id that named it.
+Fd reach(const IdSource& source, int rank, Deadline deadline, Secret& secret) {
   for (;;) {
-    std::string why;
-    for (const Endpoint& endpoint : id.endpoints) {
+    std::string why = source.trouble;
+    const std::optional<UniqueId> id = source.read();
+    for (const Endpoint& endpoint : id ? id->endpoints : std::vector<Endpoint>{}) {
       try {
-        return connect(endpoint, std::min(deadline, Clock::now() + kHelloTime));
+        secret = id->secret;
+        return connect_to(endpoint, std::min(deadline, Clock::now() + kHelloTime));
       } catch (const Error& error) {
         why = error.what();
       }
@@ -139,7 +141,9 @@ std::optional<std::vector<std::string>> parts_of(const std::string& text, size_t
 
 UniqueId Rendezvous::id() const {
   UniqueId id{secret_, {}};
-  for (const std::string& host : own_addresses()) id.endpoints.push_back({host, listener_.port()});
+  for (const SocketAddress& place : local_places("", port_of(listener_))) {
+    id.endpoints.push_back({place.host(), static_cast<uint16_t>(place.port())});
+  }
   return id;
 }
 
@@ -151,14 +155,18 @@ Bootstrap::Bootstrap(std::unique_ptr<Rendezvous> rendezvous, int size, std::chro
 }
 
 Bootstrap::Bootstrap(const UniqueId& id, int rank, int size, std::chrono::milliseconds timeout)
-    : rank_(rank), size_(size), secret_(id.secret), timeout_(timeout) {
+    : Bootstrap(IdSource{[&] { return id; }, {}}, rank, size, timeout) {}
+
+Bootstrap::Bootstrap(const IdSource& source, int rank, int size, std::chrono::milliseconds timeout)
+    : rank_(rank), size_(size), timeout_(timeout) {
   check_sizes(rank, size, timeout);
   check_arg(rank > 0, "rank is 0; rank 0 joins with its Rendezvous");
   const Deadline until = deadline();
-  root_ = reach(id, rank, until);
-  const Hello hello{.rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .secret = id.secret};
-  const std::string what = fmt::format("all {} ranks to join (rank {} has)", size, rank);
-  root_.send(bytes_of(hello), until, what);
+  root_ = reach(source, rank, until, secret_);
+  const Hello hello{.rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .secret = secret_};
+  const std::string what =
+      fmt::format("all {} ranks to join (rank {} has; another secret is turned away without a word)", size, rank);
+  send_all(root_, bytes_of(hello), until, what);
   receive(root_, 0, until, what);
 }
 
@@ -171,15 +179,16 @@ void Bootstrap::gather_members(const Rendezvous& rendezvous) {
     if (Clock::now() >= until) {
       const std::string why = fmt::format("rank 0 waited {} ms for ranks {} of {} to join", timeout_.count(),
                                           fmt::join(missing, ", "), size_);
-      for (const Socket& member : members_) {
-        if (member.is_open()) refuse(member, why);
+      for (const Fd& member : members_) {
+        if (member) refuse(member, why);
       }
       throw Error(ErrorCode::kTimeout, why);
     }
-    std::vector<int> fds{rendezvous.listener().fd()};
-    for (const Stranger& stranger : strangers) fds.push_back(stranger.socket.fd());
+    std::vector<int> fds{rendezvous.listener().number()};
+    for (const Stranger& stranger : strangers) fds.push_back(stranger.socket.number());
     wait_readable(fds, std::min(until, Clock::now() + kHelloTime));
-    for (Socket socket; (socket = rendezvous.listener().accept()).is_open();) {
+    for (Fd socket; (socket = accept_from(rendezvous.listener()));) {
+      send_at_once(socket);
       if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
       strangers.push_back({std::move(socket), Clock::now() + kHelloTime, {}});
     }
@@ -191,14 +200,14 @@ void Bootstrap::gather_members(const Rendezvous& rendezvous) {
   }
 }
 
-std::string Bootstrap::receive(const Socket& from, int rank, Deadline until, const std::string& what) const {
+std::string Bootstrap::receive(const Fd& from, int rank, Deadline until, const std::string& what) const {
   MessageHead head;
-  from.receive(writable_bytes_of(head), until, fmt::format("{}, from rank {}", what, rank));
+  receive_all(from, writable_bytes_of(head), until, fmt::format("{}, from rank {}", what, rank));
   if (head.magic != kBootstrapMagic || head.bytes > kMostMessageBytes) {
     throw Error(ErrorCode::kFabric, fmt::format("rank {} sent something that is no message of a World", rank));
   }
   std::string text(head.bytes, '\0');
-  from.receive(std::as_writable_bytes(std::span(text)), until, fmt::format("{}, from rank {}", what, rank));
+  receive_all(from, std::as_writable_bytes(std::span(text)), until, fmt::format("{}, from rank {}", what, rank));
   if (head.kind == MessageKind::kRefused) throw Error(ErrorCode::kFabric, text);
   if (head.kind != MessageKind::kData || head.number != exchanges_) {
     throw Error(ErrorCode::kFabric, fmt::format("rank {} is at exchange {} where rank {} is at {} ({})", rank,

@@ -10,11 +10,13 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "transport/socket.h"
+#include "transport/stream.h"
 #include "transport/unique_id.h"
 
 namespace mk {
@@ -22,16 +24,22 @@ namespace mk {
 // Rank 0's place to meet: open from its construction on, so its id may be spread before rank 0 itself joins.
 class Rendezvous {
  public:
-  Rendezvous() : Rendezvous({"", 0}, random_secret()) {}
-  Rendezvous(const Endpoint& at, const Secret& secret) : listener_(at), secret_(secret) {}
+  Rendezvous() : Rendezvous(0, random_secret()) {}
+  Rendezvous(int port, const Secret& secret) : listener_(open_listener(port)), secret_(secret) {}
 
   UniqueId id() const;
   const Secret& secret() const { return secret_; }
-  const Listener& listener() const { return listener_; }
+  const Fd& listener() const { return listener_; }
 
  private:
-  Listener listener_;
+  Fd listener_;
   Secret secret_;
+};
+
+// Where a rank learns the id: asked before each try, as what it says may be old or not there yet.
+struct IdSource {
+  std::function<std::optional<UniqueId>()> read;
+  std::string trouble;  // what is said if there was nothing to read until the end
 };
 
 class Bootstrap {
@@ -40,6 +48,7 @@ class Bootstrap {
   Bootstrap(std::unique_ptr<Rendezvous> rendezvous, int size, std::chrono::milliseconds timeout);
   // Of every other rank.
   Bootstrap(const UniqueId& id, int rank, int size, std::chrono::milliseconds timeout);
+  Bootstrap(const IdSource& source, int rank, int size, std::chrono::milliseconds timeout);
 
   int rank() const { return rank_; }
   int size() const { return size_; }
@@ -50,16 +59,16 @@ class Bootstrap {
 
  private:
   void gather_members(const Rendezvous& rendezvous);
-  std::string receive(const Socket& from, int rank, Deadline deadline, const std::string& what) const;
+  std::string receive(const Fd& from, int rank, Deadline deadline, const std::string& what) const;
   Deadline deadline() const { return Clock::now() + timeout_; }
 
   int rank_;
   int size_;
-  Secret secret_;
+  Secret secret_{};
   std::chrono::milliseconds timeout_;
-  std::vector<Socket> members_;  // rank 0: by rank, its own is not open
-  Socket root_;                  // the others
-  uint32_t exchanges_ = 0;       // begun
+  std::vector<Fd> members_;  // rank 0: by rank, none for itself
+  Fd root_;                  // the others
+  uint32_t exchanges_ = 0;   // begun
 };
 
 }  // namespace mk

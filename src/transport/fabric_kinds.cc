@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "transport/loopback.h"
+#include "transport/shm_port.h"
 #include "transport/tcp_port.h"
 
 namespace mk {
@@ -28,6 +29,11 @@ constexpr FabricKind kKinds[] = {
      [](const PortSettings& settings, const WindowRegistry& windows) -> std::unique_ptr<FabricPort> {
        return std::make_unique<LoopbackPort>(windows, settings.rank);
      }},
+    {"shm", true, why_no_shm,
+     [](const PortSettings& settings, const WindowRegistry& windows) -> std::unique_ptr<FabricPort> {
+       return std::make_unique<ShmPort>(settings, windows);
+     },
+     true},
     {"tcp", true, why_no_tcp,
      [](const PortSettings& settings, const WindowRegistry& windows) -> std::unique_ptr<FabricPort> {
        return std::make_unique<TcpPort>(settings, windows);

@@ -23,6 +23,9 @@ struct FabricKind {
 
   // `windows` outlives the port.
   std::unique_ptr<FabricPort> (*open)(const PortSettings&, const WindowRegistry& windows);
+
+  // Whether it maps windows of others, so that all must be in shared memory.
+  bool maps_windows = false;
 };
 
 std::span<const FabricKind> fabric_kinds();

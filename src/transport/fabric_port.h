@@ -6,9 +6,7 @@
 // port outlives the Fabric.  A rank connects to the ranks of its rail, nobody else.
 #pragma once
 
-#include <array>
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,17 +14,15 @@
 
 #include "core/world_shape.h"
 #include "transport/fabric.h"
+#include "transport/secret.h"
 #include "transport/tcp_settings.h"
 
 namespace mk {
 
-// Random, the same on all ranks of a World, and known to nobody else.
-using WorldSecret = std::array<std::byte, 16>;
-
 struct PortSettings {
   WorldShape world;
   int rank = 0;
-  WorldSecret secret{};
+  Secret secret{};  // random, the same on all ranks of a World
 
   // Longest time to connect, and longest time a connected peer may take nothing.
   std::chrono::milliseconds deadline{30'000};

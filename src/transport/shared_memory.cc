@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "mkernel/error.h"
-#include "transport/unique_id.h"
+#include "transport/secret.h"
 
 namespace mk {
 namespace {
@@ -37,8 +37,7 @@ struct File {
 }  // namespace
 
 SharedMemory SharedMemory::make(size_t bytes) {
-  std::string name = "/mkernel.";
-  for (const std::byte one : random_secret()) name += fmt::format("{:02x}", static_cast<unsigned>(one));
+  std::string name = "/mkernel." + to_hex(random_secret());
   const size_t at_least_one = std::max<size_t>(bytes, 1);
   const File file{shm_open(name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR)};
   if (file.fd < 0) fail("make", bytes);

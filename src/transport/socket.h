@@ -1,78 +1,55 @@
 // SPDX-License-Identifier: MIT
-// transport/socket.h — stream sockets on which every call has a deadline.
-//
-// Nothing here waits for ever: a call that cannot finish in time throws Error(kTimeout) that says what it was
-// for; one whose peer is gone or refuses throws Error(kFabric).
+// transport/socket.h — a file descriptor that closes itself, and tcp sockets as everything here wants them.
 #pragma once
 
 #include <chrono>
-#include <cstddef>
-#include <cstdint>
-#include <span>
 #include <string>
 #include <utility>
-#include <vector>
+
+#include "transport/socket_address.h"
 
 namespace mk {
 
-using Clock = std::chrono::steady_clock;
-using Deadline = Clock::time_point;
-
-// "192.168.7.1:4711" or "[fe80::1%eth0]:4711".
-struct Endpoint {
-  std::string host;
-  uint16_t port = 0;
-
-  std::string to_string() const;
-  static Endpoint parse(const std::string& text);  // throws Error(kInvalidArgument)
-  friend bool operator==(const Endpoint&, const Endpoint&) = default;
-};
-
-class Socket {
+class Fd {
  public:
-  Socket() = default;
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&& other) noexcept {
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
     std::swap(fd_, other.fd_);
     return *this;
   }
-  ~Socket();
+  ~Fd();
 
-  int fd() const { return fd_; }
-  bool is_open() const { return fd_ >= 0; }
-
-  // All of the bytes.  `what` completes the sentence "… waited for …" of an error.
-  void send(std::span<const std::byte> bytes, Deadline deadline, const std::string& what) const;
-  void receive(std::span<std::byte> bytes, Deadline deadline, const std::string& what) const;
-
-  // What is there now: its length, 0 for nothing yet, -1 if the peer has closed or the connection broke.
-  int64_t receive_some(std::span<std::byte> bytes) const;
+  int number() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
 
  private:
   int fd_ = -1;
 };
 
-// Accepts on every interface, or on one host's address.
-class Listener {
- public:
-  explicit Listener(const Endpoint& at = {"", 0});  // port 0: any that is free
+// Non-blocking.  `buffer_bytes`: the kernel's buffers each way, 0 for its own choice.  No Fd, and errno, if there is
+// none to be had.
+Fd open_socket(int family, int buffer_bytes = 0);
 
-  uint16_t port() const { return port_; }
-  int fd() const { return socket_.fd(); }
-  Socket accept() const;  // not open if nobody has come
+// Hears all interfaces, over IPv6 and IPv4 or over IPv4 alone, at a port or, for 0, at any that is free.  Throws Error.
+Fd open_listener(int port = 0, int buffer_bytes = 0);
+int port_of(const Fd& listener);
 
- private:
-  Socket socket_;
-  uint16_t port_ = 0;
-};
+// No Fd if nobody has come.
+Fd accept_from(const Fd& listener);
 
-Socket connect(const Endpoint& to, Deadline deadline);
+// Nothing waits for more to send.
+void send_at_once(const Fd& socket);
 
-// Where other machines may reach this one: addresses of interfaces that are up, loopback last.
-std::vector<std::string> own_addresses();
+// For a socket that two ranks have met on: sends at once, and a peer that is silent because it is gone is found out
+// within the deadline.
+void prepare_connected(const Fd& socket, std::chrono::milliseconds deadline);
 
-// Until one of the file descriptors is readable, or the deadline.
-void wait_readable(std::span<const int> fds, Deadline deadline);
+// Throws Error(kFabric): what failed, and the text of `error`.
+[[noreturn]] void throw_errno(const std::string& what, int error);
+
+// At close, what the kernel still has to send is thrown away.
+void abort_on_close(const Fd& socket);
 
 }  // namespace mk

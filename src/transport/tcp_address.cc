@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: MIT
-// transport/tcp_address.cc — interfaces of this machine, and addresses as bytes.
+// transport/tcp_address.cc — addresses as bytes.
 #include "transport/tcp_address.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 
-#include <cerrno>
 #include <cstring>
-#include <memory>
-#include <set>
 
-#include "base/check.h"
+#include "mkernel/error.h"
 #include "transport/tcp_frame.h"
 
 namespace mk {
@@ -31,40 +24,6 @@ struct Entry {
   uint8_t address[16]{};
 };
 static_assert(sizeof(Prefix) == 8 && sizeof(Entry) == 20);
-
-SocketAddress at_v4(const in_addr& address, int port) {
-  SocketAddress made;
-  sockaddr_in in{};
-  in.sin_family = AF_INET;
-  in.sin_port = htons(static_cast<uint16_t>(port));
-  in.sin_addr = address;
-  std::memcpy(&made.storage, &in, made.bytes = sizeof(in));
-  return made;
-}
-
-SocketAddress at_v6(const in6_addr& address, int port) {
-  SocketAddress made;
-  sockaddr_in6 in{};
-  in.sin6_family = AF_INET6;
-  in.sin6_port = htons(static_cast<uint16_t>(port));
-  in.sin6_addr = address;
-  std::memcpy(&made.storage, &in, made.bytes = sizeof(in));
-  return made;
-}
-
-// False for what a peer cannot use: a link-local address has a meaning only beside the name of an interface.
-bool place_of(const ifaddrs& entry, int port, SocketAddress& place) {
-  if (entry.ifa_addr == nullptr || (entry.ifa_flags & IFF_UP) == 0) return false;
-  if (entry.ifa_addr->sa_family == AF_INET) {
-    place = at_v4(reinterpret_cast<const sockaddr_in*>(entry.ifa_addr)->sin_addr, port);
-    return true;
-  }
-  if (entry.ifa_addr->sa_family != AF_INET6) return false;
-  const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(entry.ifa_addr)->sin6_addr;
-  if (IN6_IS_ADDR_LINKLOCAL(&address)) return false;
-  place = at_v6(address, port);
-  return true;
-}
 
 Entry to_entry(const SocketAddress& place) {
   Entry entry;
@@ -86,33 +45,14 @@ SocketAddress to_place(const Entry& entry) {
   if (entry.family == 4) {
     in_addr address;
     std::memcpy(&address, entry.address, sizeof(address));
-    return at_v4(address, entry.port);
+    return SocketAddress::v4(address, entry.port);
   }
   in6_addr address;
   std::memcpy(&address, entry.address, sizeof(address));
-  return at_v6(address, entry.port);
+  return SocketAddress::v6(address, entry.port);
 }
 
 }  // namespace
-
-std::vector<SocketAddress> local_places(const std::string& interface, int port) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) throw_errno("the network interfaces cannot be listed", errno);
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> keeper(list, freeifaddrs);
-  std::vector<SocketAddress> places, loops;
-  std::set<std::string> names;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    SocketAddress place;
-    if (!place_of(*entry, port, place)) continue;
-    names.insert(entry->ifa_name);
-    if (!interface.empty() && interface != entry->ifa_name) continue;
-    ((entry->ifa_flags & IFF_LOOPBACK) != 0 ? loops : places).push_back(place);
-  }
-  if (places.empty()) places = std::move(loops);
-  check_arg(!places.empty(), "the network interface is '{}'; those with an address are: {}", interface,
-            fmt::join(names, ", "));
-  return places;
-}
 
 std::string encode(const TcpAddress& address) {
   Prefix prefix;

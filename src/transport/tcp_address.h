@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/tcp_socket.h"
+#include "transport/socket_address.h"
 
 namespace mk {
 
@@ -13,10 +13,6 @@ struct TcpAddress {
   int connections = 0;                // what the rank wants with each peer
   std::vector<SocketAddress> places;  // the same port on each of its interfaces
 };
-
-// The addresses of `interface`, or of all interfaces that are up; of the machine's own loop only where there is no
-// other.  Throws Error, naming the interfaces there are, if that leaves none.
-std::vector<SocketAddress> local_places(const std::string& interface, int port);
 
 std::string encode(const TcpAddress& address);
 

@@ -13,9 +13,9 @@
 
 #include "transport/fabric.h"
 #include "transport/fabric_port.h"
+#include "transport/socket.h"
 #include "transport/tcp_receiver.h"
 #include "transport/tcp_sender.h"
-#include "transport/tcp_socket.h"
 #include "transport/window_registry.h"
 
 namespace mk {

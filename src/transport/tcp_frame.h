@@ -23,7 +23,7 @@ struct TcpHello {
   uint32_t from_rank = 0;
   uint32_t to_rank = 0;
   uint32_t connection = 0;  // its number among those of the two ranks
-  WorldSecret secret{};
+  Secret secret{};
 };
 static_assert(sizeof(TcpHello) == 40);
 

@@ -23,13 +23,6 @@ constexpr milliseconds kBreath{10};  // after a try that failed
 constexpr milliseconds kLongTry{2000};
 constexpr size_t kMostGuests = 256;  // the oldest makes room
 
-// In a time that does not tell how much of it was right.
-bool equal(const WorldSecret& a, const WorldSecret& b) {
-  std::byte difference{};
-  for (size_t i = 0; i < a.size(); ++i) difference |= a[i] ^ b[i];
-  return difference == std::byte{};
-}
-
 }  // namespace
 
 TcpMeeting::TcpMeeting(const PortSettings& settings, Fd listener, std::vector<TcpAddress> peers)
@@ -129,7 +122,7 @@ void TcpMeeting::step_call(Call& call) {
 void TcpMeeting::dial(Call& call) {
   const SocketAddress& place = place_of(call);
   call.talk = Talk{};
-  call.talk.socket = open_socket(place.storage.ss_family, settings_.tcp);
+  call.talk.socket = open_socket(place.storage.ss_family, settings_.tcp.buffer_bytes);
   call.talk.until = Clock::now() + patience_;
   if (!call.talk.socket) return hang_up(call, fmt::format("no socket: {}", std::strerror(errno)));
   if (connect(call.talk.socket.number(), place.get(), place.bytes) != 0 && errno != EINPROGRESS) {
@@ -181,7 +174,7 @@ void TcpMeeting::hang_up(Call& call, std::string trouble) {
 
 void TcpMeeting::let_in() {
   for (;;) {
-    Fd socket(accept4(listener_.number(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    Fd socket = accept_from(listener_);
     if (!socket) return;  // nobody there, or no descriptor left: the deadline will tell
     if (guests_.size() >= kMostGuests) guests_.pop_front();
     guests_.push_back({std::move(socket), Clock::now() + patience_, {}, 0});

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "transport/fabric_port.h"
+#include "transport/socket.h"
 #include "transport/tcp_address.h"
 #include "transport/tcp_frame.h"
-#include "transport/tcp_socket.h"
 
 namespace mk {
 

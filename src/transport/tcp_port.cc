@@ -20,7 +20,7 @@ TcpPort::TcpPort(const PortSettings& settings, const WindowRegistry& windows) : 
             "the tcp fabric's connections are {}; it must be 1 to {}", tcp.connections, kMostConnections);
   check_arg(tcp.queue_puts >= 1, "the tcp fabric's queue_puts is {}; it must be at least 1", tcp.queue_puts);
   check_arg(tcp.buffer_bytes >= 0, "the tcp fabric's buffer_bytes is {}; it must be at least 0", tcp.buffer_bytes);
-  listener_ = open_listener(tcp);
+  listener_ = open_listener(0, tcp.buffer_bytes);
   address_ = encode({tcp.connections, local_places(settings.interface, port_of(listener_))});
 }
 
@@ -44,7 +44,7 @@ std::unique_ptr<Fabric> TcpPort::connect(const std::vector<std::string>& address
 
 std::string why_no_tcp() {
   for (const int family : {AF_INET, AF_INET6}) {
-    if (open_socket(family, {})) return {};
+    if (open_socket(family)) return {};
   }
   return std::string("no socket can be opened: ") + std::strerror(errno);
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "transport/fabric_port.h"
-#include "transport/tcp_socket.h"
+#include "transport/socket.h"
 #include "transport/window_registry.h"
 
 namespace mk {

@@ -11,7 +11,7 @@
 
 #include "base/atomics.h"
 #include "mkernel/error.h"
-#include "transport/tcp_socket.h"
+#include "transport/socket.h"
 
 namespace mk {
 namespace {

@@ -3,7 +3,6 @@
 #include "transport/unique_id.h"
 
 #include <fmt/format.h>
-#include <sys/random.h>
 
 #include <charconv>
 #include <sstream>
@@ -32,9 +31,7 @@ Secret parse_secret(const std::string& text) {
 }  // namespace
 
 std::string UniqueId::to_string() const {
-  std::string text = kName;
-  text += ';';
-  for (const std::byte one : secret) text += fmt::format("{:02x}", static_cast<unsigned>(one));
+  std::string text = fmt::format("{};{}", kName, to_hex(secret));
   for (const Endpoint& endpoint : endpoints) text += ';' + endpoint.to_string();
   return text;
 }
@@ -49,20 +46,6 @@ UniqueId UniqueId::parse(const std::string& text) {
   while (std::getline(fields, field, ';')) id.endpoints.push_back(Endpoint::parse(field));
   check_arg(!id.endpoints.empty(), "unique id names no address");
   return id;
-}
-
-Secret random_secret() {
-  Secret secret;
-  if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
-    throw Error(ErrorCode::kDevice, "the system gave no random bytes for a secret");
-  }
-  return secret;
-}
-
-bool equal(const Secret& a, const Secret& b) {
-  std::byte differ{};
-  for (size_t i = 0; i < a.size(); ++i) differ |= a[i] ^ b[i];
-  return differ == std::byte{};
 }
 
 }  // namespace mk

@@ -5,16 +5,13 @@
 // variable, a broadcast.  Whoever has it may join, so it is not for logs.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <string>
 #include <vector>
 
-#include "transport/socket.h"
+#include "transport/secret.h"
+#include "transport/socket_address.h"
 
 namespace mk {
-
-using Secret = std::array<std::byte, 16>;
 
 struct UniqueId {
   Secret secret{};
@@ -23,10 +20,5 @@ struct UniqueId {
   std::string to_string() const;
   static UniqueId parse(const std::string& text);  // throws Error(kInvalidArgument), which does not show the secret
 };
-
-Secret random_secret();
-
-// Takes the same time wherever they differ.
-bool equal(const Secret& a, const Secret& b);
 
 }  // namespace mk

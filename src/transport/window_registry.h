@@ -9,16 +9,19 @@
 #include <cstdint>
 #include <mutex>
 #include <shared_mutex>
+#include <string>
 #include <vector>
 
 namespace mk {
 
 class WindowRegistry {
  public:
-  // One base per rank, null for ranks of other processes; the number is what Commands carry.
-  uint32_t add(std::vector<std::byte*> bases, uint64_t bytes) {
+  // One base per rank, null for ranks of other processes; the number is what Commands carry.  One handle per rank that
+  // is here, if others of this machine may map its part.
+  uint32_t add(std::vector<std::byte*> bases, uint64_t bytes, std::vector<std::string> handles = {}) {
     const std::unique_lock lock(mutex_);
-    windows_.push_back({std::move(bases), bytes});
+    handles.resize(bases.size());
+    windows_.push_back({std::move(bases), bytes, std::move(handles)});
     return static_cast<uint32_t>(windows_.size() - 1);
   }
 
@@ -28,6 +31,16 @@ class WindowRegistry {
     if (!holds(window, offset, bytes) || rank >= windows_[window].bases.size()) return nullptr;
     std::byte* const base = windows_[window].bases[rank];
     return base == nullptr ? nullptr : base + offset;
+  }
+
+  // Of a window that is there.
+  uint64_t bytes(uint32_t window) const {
+    const std::shared_lock lock(mutex_);
+    return windows_.at(window).bytes;
+  }
+  std::string handle(uint32_t window, int rank) const {
+    const std::shared_lock lock(mutex_);
+    return windows_.at(window).handles.at(rank);
   }
 
   // Whether the range is inside the window, which has one size on all ranks.
@@ -46,6 +59,7 @@ class WindowRegistry {
   struct Entry {
     std::vector<std::byte*> bases;
     uint64_t bytes;
+    std::vector<std::string> handles;
   };
   mutable std::shared_mutex mutex_;
   std::vector<Entry> windows_;

@@ -51,6 +51,8 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--timeout-ms", "-1"], "--timeout-ms"),
     (["run", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
     (["run", "ag_gemm", "--launcher", "spoon"], "--launcher"),
+    (["run", "ag_gemm", "--net", "pigeon"], "--net is 'pigeon'; it must be one of auto, loopback"),
+    (["run", "ag_gemm", "--launcher", "fork", "--net", "loopback"], "--net is 'loopback'; rank 0 cannot use it"),
     (["run", "ag_gemm", "--launcher", "fork", "--device", "cuda"], "--launcher"),
     (["run", "ag_gemm", "--launcher", "fork", "--m", "17"], "--m"),
     (["run", "ag_gemm", "--launcher", "fork", "--nodes", "0"], "--nodes"),
@@ -85,8 +87,12 @@ WRONG_USAGE = [
 ]
 
 
+# Of launchers: under one of these, too, every test is on its own.
+NOT_INHERITED = ("MKERNEL_", "RANK", "WORLD_SIZE", "OMPI_", "PMI_", "SLURM_")
+
+
 def mkernel(*arguments, **variables):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("MKERNEL_")} | variables
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)} | variables
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=100,
                           env=environment)
 
@@ -169,10 +175,11 @@ class Cli(unittest.TestCase):
             self.assertEqual(result.returncode, 0, result.stderr)
 
     def test_ranks_may_be_processes(self):
-        for nodes, ranks, fabric in ((1, 3, "none"), (2, 1, "tcp"), (2, 2, "tcp"), (2, 4, "tcp")):
-            with self.subTest(f"{nodes}x{ranks}"):
+        for nodes, ranks, net, fabric in ((1, 3, "auto", "none"), (2, 1, "auto", "tcp"), (2, 2, "tcp", "tcp"),
+                                          (2, 4, "tcp", "tcp"), (2, 2, "shm", "shm"), (2, 4, "shm", "shm")):
+            with self.subTest(f"{nodes}x{ranks} {net}"):
                 self.json.unlink(missing_ok=True)
-                result = run_on_cpu("--launcher", "fork", "--nodes", nodes, "--ranks", ranks, "--m", 33 * nodes * ranks,
+                result = run_on_cpu("--launcher", "fork", "--net", net, "--nodes", nodes, "--ranks", ranks, "--m", 33 * nodes * ranks,
                                     "--n", 65, "--k", 17, "--launches", 5, "--json", self.json, op="all")
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(len(result.stdout.splitlines()), 2 + len(OPERATORS))  # rank 0 alone prints
@@ -188,6 +195,35 @@ class Cli(unittest.TestCase):
         for threads, processes in zip(rows[:len(OPERATORS)], rows[len(OPERATORS):], strict=True):
             for key in ("op", "nvlink_bytes", "network_bytes", "workspace_bytes", "error"):
                 self.assertEqual(threads[key], processes[key])
+
+    def test_threads_may_use_any_fabric(self):
+        for net, fabric in (("auto", "loopback"), ("loopback", "loopback"), ("shm", "shm"), ("tcp", "tcp")):
+            self.json.unlink(missing_ok=True)
+            result = run_on_cpu("--nodes", 2, "--ranks", 3, "--m", 66, "--net", net, "--json", self.json, op="all")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for row in self.rows():
+                self.assertLessEqual({"launcher": "thread", "fabric": fabric, "correct": True}.items(), row.items())
+
+    def test_a_fabric_may_be_a_variable(self):
+        flags = ("--nodes", 2, "--ranks", 1, "--m", 66, "--json", self.json)
+        self.assertEqual(run_on_cpu(*flags, MKERNEL_NET="tcp").returncode, 0)
+        self.assertEqual(self.rows()[0]["fabric"], "tcp")
+        self.assert_one_line(run_on_cpu(*flags, MKERNEL_NET="pigeon"), 2, "MKERNEL_NET is 'pigeon'")
+        self.assertEqual(run_on_cpu(*flags, "--net", "loopback", MKERNEL_NET="pigeon").returncode, 0)
+
+    def test_proxies_say_what_they_carried(self):
+        for net in ("loopback", "shm", "tcp"):
+            self.json.unlink(missing_ok=True)
+            result = run_on_cpu("--nodes", 2, "--ranks", 2, "--m", 132, "--k", 17, "--launches", 3, "--net", net, "--stats",
+                                "--json", self.json)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            (row,) = self.rows()
+            carried = row["proxies"]
+            self.assertEqual(carried["bytes"], row["network_bytes"] * 3 * 4)
+            self.assertGreaterEqual(carried["commands"], carried["puts"])
+            self.assertGreaterEqual(carried["puts"], carried["batches"])
+            self.assertGreaterEqual(carried["batches"], 1)
+            self.assertRegex(result.stdout, rf"(?m)^  ag_gemm over {net}: {carried['commands']} commands as .* puts")
 
     def test_rows_are_appended(self):
         for _ in range(2):

@@ -51,7 +51,7 @@ TEST_P(AgGemmWorld, BytesOnTheLinksAreWhatTheScheduleSays) {
   const uint64_t shard_bytes = kSmall.shard_rows * kSmall.k * size_of(DType::kFp32);
   for (int rank = 0; rank < shape.size(); ++rank) {
     EXPECT_EQ(plan.nvlink_bytes(rank), kLaunches * shape.nodes * (shape.ranks - 1) * shard_bytes);
-    EXPECT_EQ(world.state().network_bytes(rank), kLaunches * (shape.nodes - 1) * shard_bytes);
+    EXPECT_EQ(world.network_stats(rank).bytes, kLaunches * (shape.nodes - 1) * shard_bytes);
   }
 }
 

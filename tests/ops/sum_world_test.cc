@@ -53,7 +53,7 @@ TEST_P(SumWorld, BytesOnTheLinksAreWhatTheFormulaSaysWithTails) {
   const Traffic expected = traffic_of(op, shape, kSmall, DType::kFp32);
   for (int rank = 0; rank < shape.size(); ++rank) {
     EXPECT_EQ(plan.nvlink_bytes(rank), kLaunches * expected.nvlink_bytes);
-    EXPECT_EQ(world.state().network_bytes(rank), kLaunches * expected.network_bytes);
+    EXPECT_EQ(world.network_stats(rank).bytes, kLaunches * expected.network_bytes);
   }
 }
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/process/process_world_test.cc — worlds of processes: same operators, same bits, and who is missing or differs
 // is named.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -19,29 +21,47 @@ namespace {
 constexpr int kLaunches = 5;
 constexpr Shape kShape{67, 129, 3};
 
-class ProcessWorld : public testing::TestWithParam<WorldShape> {};
+struct ProcessCase {
+  WorldShape world;
+  std::string net = "auto";
+
+  Options options() const {
+    Options options{.timeout_ms = 20'000};
+    options.net = net;
+    return options;
+  }
+};
+
+class ProcessWorld : public testing::TestWithParam<ProcessCase> {};
 
 INSTANTIATE_TEST_SUITE_P(Worlds, ProcessWorld,
-                         testing::Values(WorldShape{1, 1}, WorldShape{1, 2}, WorldShape{1, 4}, WorldShape{1, 7},
-                                         WorldShape{2, 1}, WorldShape{2, 2}, WorldShape{2, 4}, WorldShape{3, 2},
-                                         WorldShape{4, 1}),
-                         case_name<testing::TestParamInfo<WorldShape>>);
+                         testing::Values(ProcessCase{{1, 1}}, ProcessCase{{1, 2}}, ProcessCase{{1, 4}},
+                                         ProcessCase{{1, 7}}, ProcessCase{{2, 1}}, ProcessCase{{2, 2}},
+                                         ProcessCase{{2, 4}}, ProcessCase{{3, 2}}, ProcessCase{{4, 1}},
+                                         ProcessCase{{2, 2}, "shm"}, ProcessCase{{2, 4}, "shm"},
+                                         ProcessCase{{3, 2}, "shm"}),
+                         [](const testing::TestParamInfo<ProcessCase>& info) {
+                           const WorldShape& world = info.param.world;
+                           return fmt::format("{}x{}_{}", world.nodes, world.ranks, info.param.net);
+                         });
 
 TEST_P(ProcessWorld, AgGemmIsRight) {
   std::vector<AgGemmLaunch> launches;
-  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(GetParam(), kShape, DType::kFp32, seed_of(1, i));
-  EXPECT_TRUE(processes_run_right(GetParam(), launches,
-                                  [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
+  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(GetParam().world, kShape, DType::kFp32, seed_of(1, i));
+  EXPECT_TRUE(processes_run_right(
+      GetParam().world, launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); },
+      GetParam().options()));
 }
 
 TEST_P(ProcessWorld, SumsAreRight) {
   for (const SumOp op : kSumOps) {
     std::vector<SumLaunch> launches;
     for (int i = 0; i < kLaunches; ++i) {
-      launches.emplace_back(GetParam(), SumCase{.op = op, .shape = kShape, .dtype = DType::kBf16}, seed_of(1, i));
+      launches.emplace_back(GetParam().world, SumCase{.op = op, .shape = kShape, .dtype = DType::kBf16}, seed_of(1, i));
     }
-    EXPECT_TRUE(processes_run_right(GetParam(), launches,
-                                    [op](World& world, std::span<const GemmArgs> args) { call(op, world, args, {}); }));
+    EXPECT_TRUE(processes_run_right(
+        GetParam().world, launches, [op](World& world, std::span<const GemmArgs> args) { call(op, world, args, {}); },
+        GetParam().options()));
   }
 }
 
@@ -83,6 +103,30 @@ TEST(ProcessWorld, ARankThatDiesInALaunchIsReportedByTheOthersInTime) {
     ag_gemm(world, std::span(&args[rank], 1));
     return static_cast<bool>(throws(ErrorCode::kTimeout, {"[rank 2", "launch 2"}, [&] { world.synchronize(); }));
   }));
+}
+
+// Over the network: the ranks of its rail say who is gone, and every rank fails in time.
+TEST(ProcessWorld, ARankOfAnotherNodeThatDiesIsNamedByItsRail) {
+  for (const char* net : {"shm", "tcp"}) {
+    const std::string id = World::unique_id();
+    EXPECT_TRUE(processes_do(2, [&](int rank) {
+      Options options{.timeout_ms = 20'000};
+      options.net = net;
+      World world = World::join(id, rank, 2, 1, options);
+      AgGemmLaunch launch({2, 1}, kShape, DType::kFp32, 1);
+      const std::vector<AgGemmArgs> args = launch.args();
+      ag_gemm(world, std::span(&args[rank], 1));
+      world.synchronize();
+      if (rank == 1) _exit(0);
+      const auto start = std::chrono::steady_clock::now();
+      const auto launch_again = [&] {
+        ag_gemm(world, std::span(&args[rank], 1));
+        world.synchronize();
+      };
+      return throws(ErrorCode::kFabric, {"rank 1"}, launch_again) &&
+             std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
+    })) << net;
+  }
 }
 
 TEST(ProcessWorld, ArgumentsAreForTheRanksThatAreHere) {

@@ -3,6 +3,7 @@
 #include "runtime/proxy.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <atomic>
 #include <chrono>
@@ -17,7 +18,7 @@ namespace {
 
 class Proxy : public testing::Test {
  protected:
-  static constexpr std::chrono::microseconds kPatience{0};
+  runtime::ProxySettings settings;
 
   // Waits for room like a worker does.
   void push(uint64_t number) {
@@ -28,7 +29,7 @@ class Proxy : public testing::Test {
   std::unique_ptr<runtime::Proxy> proxy_over(TamperedFabric::Hooks hooks) {
     auto recording = std::make_unique<RecordingFabric>(log);
     return std::make_unique<runtime::Proxy>(
-        memory.view(), std::make_unique<TamperedFabric>(std::move(recording), std::move(hooks)), &stop, kPatience);
+        memory.view(), std::make_unique<TamperedFabric>(std::move(recording), std::move(hooks)), &stop, settings);
   }
   bool stopped() const { return HostAtomics::load_acquire(&stop) != 0; }
   bool completes(uint64_t count) const {
@@ -63,7 +64,115 @@ TEST_F(Proxy, CountsTheBytesItPut) {
     bytes += numbered_command(i).bytes;
   }
   EXPECT_TRUE(completes(10));
-  EXPECT_EQ(proxy->bytes_put(), bytes);
+  EXPECT_EQ(proxy->stats().bytes, bytes);
+  EXPECT_EQ(proxy->stats().commands, 10u);
+  EXPECT_EQ(proxy->stats().puts, 10u);
+}
+
+// Of one signal, next to each other on both sides: number i of `bytes` each.
+Command neighbour(uint64_t i, uint64_t bytes = 100) {
+  return {i * bytes, 7 + i * bytes, bytes, 1, 2, 3, 4, 1, 1, 0, 0};
+}
+
+TEST_F(Proxy, PutsNeighboursAsOneAndCompletesEachOfThem) {
+  for (uint64_t i = 0; i < 4; ++i) producer.publish(producer.claim(), neighbour(i));
+  auto proxy = proxy_over({});
+  EXPECT_TRUE(completes(4));
+  EXPECT_EQ(proxy->stats().commands, 4u);
+  EXPECT_EQ(proxy->stats().puts, 1u);
+  EXPECT_EQ(proxy->stats().bytes, 400u);
+  EXPECT_EQ(proxy->stats().batches, 1u);
+  EXPECT_EQ(proxy->stats().largest_batch, 4u);
+  for (uint64_t i = 4; i < 20; ++i) {
+    const uint64_t position = producer.claim();
+    ASSERT_TRUE(eventually([&] { return producer.is_free(position); }));
+    producer.publish(position, neighbour(i));
+  }
+  EXPECT_TRUE(completes(20));
+  proxy.reset();
+  EXPECT_EQ(memory.completed(), 20u);
+  // However they were joined, they follow each other, and every byte and every payment is there once.
+  uint64_t at = 0, paid = 0;
+  for (const PutRecord& put : log) {
+    EXPECT_EQ(put.command.from_offset, at);
+    EXPECT_EQ(put.command.to_offset, at + 7);
+    at += put.command.bytes;
+    paid += put.command.amount;
+  }
+  EXPECT_EQ(at, 2000u);
+  EXPECT_EQ(paid, 20u);
+}
+
+TEST_F(Proxy, PutsAsOneOnlyWhatIsSmallAndPaysOneSignalBesideEachOther) {
+  using Change = void (*)(Command&);
+  constexpr Change kChanges[] = {
+      [](Command& c) { c.from_window = 9; },       [](Command& c) { c.to_window = 9; },
+      [](Command& c) { c.signal_window = 9; },     [](Command& c) { c.signal_index = 9; },
+      [](Command& c) { c.to_rank = 9; },           [](Command& c) { c.from_offset += 1; },
+      [](Command& c) { c.to_offset += 1; },        [](Command& c) { c.bytes = 64 << 10; },
+      [](Command& c) { c.bytes = ~uint64_t{0}; },  [](Command& c) { c.amount = 16; },
+      [](Command& c) { c.amount = ~uint32_t{0}; },
+  };
+  for (const Change& change : kChanges) {
+    RingMemory pair(4);
+    const Producer two{pair.view()};
+    log.clear();
+    Command second = neighbour(1);
+    change(second);
+    two.publish(two.claim(), neighbour(0));
+    two.publish(two.claim(), second);
+    auto proxy = std::make_unique<runtime::Proxy>(pair.view(), std::make_unique<RecordingFabric>(log), &stop, settings);
+    EXPECT_TRUE(eventually([&] { return pair.completed() == 2; }));
+    proxy.reset();
+    ASSERT_EQ(log.size(), 2u);
+    EXPECT_EQ(log[1].command.bytes, second.bytes);
+    EXPECT_EQ(log[1].command.amount, second.amount);
+  }
+}
+
+// A fabric that is full has taken none of them; what it takes later may be more.
+TEST_F(Proxy, NeighboursThatAFullFabricRefusedArePutOnce) {
+  std::atomic<int> refused = 0;
+  std::atomic<bool> let_go = false;
+  producer.publish(producer.claim(), neighbour(0));
+  producer.publish(producer.claim(), neighbour(1));
+  auto proxy = proxy_over({.put = [&](Fabric& inner, const Command& command, uint64_t ticket) {
+    if (let_go) return inner.put(command, ticket);
+    ++refused;
+    return PutResult::kFull;
+  }});
+  EXPECT_TRUE(eventually([&] { return refused > 0; }));
+  EXPECT_EQ(memory.consumed(), 0u);
+  producer.publish(producer.claim(), neighbour(2));
+  let_go = true;
+  EXPECT_TRUE(completes(3));
+  EXPECT_EQ(proxy->stats().full, 1u) << "once, however often it was asked";
+  EXPECT_EQ(proxy->stats().bytes, 300u);
+  EXPECT_EQ(proxy->stats().commands, 3u);
+}
+
+TEST_F(Proxy, StaysOnItsCores) {
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
+  int core = 0;
+  while (!CPU_ISSET(core, &allowed)) ++core;
+  settings.cores = {core};
+  std::atomic<bool> looked = false, right = false;
+  auto proxy = proxy_over({.poll = [&](Fabric& inner, std::vector<uint64_t>& completed) {
+    cpu_set_t own;
+    right = sched_getaffinity(0, sizeof(own), &own) == 0 && CPU_COUNT(&own) == 1 && CPU_ISSET(core, &own);
+    looked = true;
+    return inner.poll(completed);
+  }});
+  EXPECT_TRUE(eventually([&] { return looked.load(); }));
+  EXPECT_TRUE(right);
+}
+
+TEST_F(Proxy, RunsAnywhereIfItsCoresAreNotThere) {
+  settings.cores = {CPU_SETSIZE - 1, -1, 1 << 20};
+  auto proxy = proxy_over({});
+  push(0);
+  EXPECT_TRUE(completes(1));
 }
 
 TEST_F(Proxy, TriesAgainWhenTheFabricIsFull) {

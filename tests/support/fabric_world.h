@@ -4,8 +4,11 @@
 // A rank knows its own memory only, as if it were a process of its own, unless the fabric needs one process.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +25,9 @@
 #include "mkernel/error.h"
 #include "tests/support/eventually.h"
 #include "transport/fabric_kinds.h"
+#include "transport/secret.h"
+#include "transport/shared_memory.h"
+#include "transport/socket.h"
 
 namespace mk::test {
 
@@ -36,21 +42,27 @@ bool busily(Predicate&& holds) {
   });
 }
 
-// Zeroed, and only as real as it is touched.
+// Zeroed, and only as real as it is touched.  It has a handle, as a window of a process has, until that is forgotten.
 class SparseMemory {
  public:
-  explicit SparseMemory(uint64_t bytes)
-      : bytes_(bytes),
-        memory_(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+  explicit SparseMemory(uint64_t bytes) : bytes_(bytes), handle_("/mkernel." + to_hex(random_secret())) {
+    const Fd file(shm_open(handle_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
+    if (!file || ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) throw std::bad_alloc();
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.number(), 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
   }
   SparseMemory(const SparseMemory&) = delete;
-  ~SparseMemory() { munmap(memory_, bytes_); }
+  ~SparseMemory() {
+    SharedMemory::forget(handle_);
+    munmap(memory_, bytes_);
+  }
 
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
+  const std::string& handle() const { return handle_; }
 
  private:
   uint64_t bytes_;
+  std::string handle_;
   void* memory_;
 };
 
@@ -91,8 +103,9 @@ class FabricWorld {
     }
     const bool apart = fabric_kind(kind).between_processes;
     for (int rank = 0; rank < shape.size(); ++rank) {
-      data_window_ = registries_[rank].add(bases(data_, rank, apart), window_bytes);
-      signal_window_ = registries_[rank].add(bases(signals_, rank, apart), kSignals * sizeof(uint64_t));
+      data_window_ = registries_[rank].add(bases(data_, rank, apart), window_bytes, handles(data_, rank));
+      signal_window_ =
+          registries_[rank].add(bases(signals_, rank, apart), kSignals * sizeof(uint64_t), handles(signals_, rank));
       settings.rank = rank;
       ports_.push_back(open_port(kind, settings, registries_[rank]));
     }
@@ -159,6 +172,12 @@ class FabricWorld {
       bases.push_back(apart && other != rank ? nullptr : memory[other].data());
     }
     return bases;
+  }
+
+  std::vector<std::string> handles(const std::deque<SparseMemory>& memory, int rank) const {
+    std::vector<std::string> handles(shape_.size());
+    handles[rank] = memory[rank].handle();
+    return handles;
   }
 
   void exchange_keys(uint32_t window) {

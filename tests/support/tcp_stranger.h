@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "transport/socket.h"
 #include "transport/tcp_address.h"
 #include "transport/tcp_frame.h"
 

@@ -34,7 +34,7 @@ class Meeting {
                        [this, timeout] { return std::make_unique<Bootstrap>(std::move(rendezvous_), size_, timeout); });
   }
 
-  Socket stranger() const { return connect({"127.0.0.1", id.endpoints.front().port}, Clock::now() + kAmple); }
+  Fd stranger() const { return connect_to({"127.0.0.1", id.endpoints.front().port}, Clock::now() + kAmple); }
 
   // All other ranks join too; they exchange something.
   void is_unharmed() {
@@ -77,26 +77,26 @@ Hello hello_of(const Meeting& meeting, uint32_t rank, uint32_t size) {
   return {.rank = rank, .size = size, .secret = meeting.id.secret};
 }
 
-void say(const Socket& socket, std::span<const std::byte> bytes) {
-  socket.send(bytes, Clock::now() + kAmple, "a test");
+void say(const Fd& socket, std::span<const std::byte> bytes) {
+  send_all(socket, bytes, Clock::now() + kAmple, "a test");
 }
 
 // The peer closes; whatever it says before is in `heard`.
-bool is_turned_away(const Socket& socket, std::string* heard = nullptr) {
+bool is_turned_away(const Fd& socket, std::string* heard = nullptr) {
   const Deadline until = Clock::now() + kAmple;
   while (Clock::now() < until) {
     std::byte bytes[256];
-    const int64_t got = socket.receive_some(bytes);
+    const int64_t got = receive_some(socket, bytes);
     if (got < 0) return true;
     if (got > 0 && heard != nullptr) heard->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(got));
-    const int fd = socket.fd();
+    const int fd = socket.number();
     if (got == 0) wait_readable({&fd, 1}, until);
   }
   return false;
 }
 
 // One at which nobody listens.
-uint16_t free_port() { return Listener().port(); }
+uint16_t free_port() { return static_cast<uint16_t>(port_of(open_listener())); }
 
 class BootstrapSizes : public testing::TestWithParam<int> {};
 
@@ -107,7 +107,7 @@ TEST_P(BootstrapSizes, EveryRankHearsWhatEveryRankSaid) { Meeting(GetParam()).is
 TEST(Bootstrap, RanksMayComeBeforeRankZeroDoes) {
   const UniqueId id{random_secret(), {{"127.0.0.1", free_port()}}};
   Rank one = join(id, 1, 2);
-  Bootstrap root(std::make_unique<Rendezvous>(id.endpoints.front(), id.secret), 2, kAmple);
+  Bootstrap root(std::make_unique<Rendezvous>(id.endpoints.front().port, id.secret), 2, kAmple);
   EXPECT_EQ(one.get()->size(), 2);
 }
 
@@ -126,7 +126,7 @@ TEST(Bootstrap, ARankWithoutARootGivesUpInTime) {
 
 TEST(Bootstrap, AWrongSecretIsTurnedAwayWithoutAWord) {
   Meeting meeting(2);
-  const Socket stranger = meeting.stranger();
+  const Fd stranger = meeting.stranger();
   Hello hello = hello_of(meeting, 1, 2);
   hello.secret[15] ^= std::byte{1};
   say(stranger, bytes_of(hello));
@@ -147,19 +147,19 @@ TEST(Bootstrap, ARankWithTheWrongSecretSaysThatItWasNotTaken) {
 
 TEST(Bootstrap, NoiseAndSilenceAndHalfAHelloDoNotDelayTheOthers) {
   Meeting meeting(3);
-  const Socket silent = meeting.stranger();
-  const Socket noisy = meeting.stranger();
+  const Fd silent = meeting.stranger();
+  const Fd noisy = meeting.stranger();
   std::vector<std::byte> noise(4096, std::byte{'G'});
   say(noisy, noise);
-  const Socket half = meeting.stranger();
+  const Fd half = meeting.stranger();
   say(half, bytes_of(hello_of(meeting, 1, 3)).first(20));
-  { const Socket gone = meeting.stranger(); }
+  { const Fd gone = meeting.stranger(); }
   meeting.is_unharmed();
 }
 
 TEST(Bootstrap, ManyStrangersLeaveRoomForRanks) {
   Meeting meeting(2);
-  std::vector<Socket> strangers;
+  std::vector<Fd> strangers;
   for (int i = 0; i < 400; ++i) strangers.push_back(meeting.stranger());
   meeting.is_unharmed();
 }
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(All, RefusedHello,
 
 TEST_P(RefusedHello, IsToldWhyAndChangesNothing) {
   Meeting meeting(3);
-  const Socket stranger = meeting.stranger();
+  const Fd stranger = meeting.stranger();
   say(stranger, bytes_of(hello_of(meeting, GetParam().rank, GetParam().size)));
   std::string heard;
   EXPECT_TRUE(is_turned_away(stranger, &heard));
@@ -192,9 +192,9 @@ TEST_P(RefusedHello, IsToldWhyAndChangesNothing) {
 
 TEST(Bootstrap, ASecondOfTheSameRankIsRefusedAndTheFirstStays) {
   Meeting meeting(3);
-  const Socket first = meeting.stranger();
+  const Fd first = meeting.stranger();
   say(first, bytes_of(hello_of(meeting, 1, 3)));
-  const Socket second = meeting.stranger();
+  const Fd second = meeting.stranger();
   say(second, bytes_of(hello_of(meeting, 1, 3)));
   std::string heard;
   EXPECT_TRUE(is_turned_away(second, &heard));
@@ -205,7 +205,7 @@ TEST(Bootstrap, ASecondOfTheSameRankIsRefusedAndTheFirstStays) {
 
 TEST(Bootstrap, AnOversizedLengthIsNotBelieved) {
   Meeting meeting(2);
-  const Socket rank = meeting.stranger();
+  const Fd rank = meeting.stranger();
   say(rank, bytes_of(hello_of(meeting, 1, 2)));
   const std::unique_ptr<Bootstrap> root = meeting.root().get();
   say(rank, bytes_of(MessageHead{.bytes = kMostMessageBytes + 1, .number = 1}));

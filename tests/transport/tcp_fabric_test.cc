@@ -162,7 +162,7 @@ TEST(TcpFabric, CarriesWhatProxiesTakeFromTheirRings) {
   std::vector<std::unique_ptr<runtime::Proxy>> proxies;
   for (const int rank : {0, 1}) {
     proxies.push_back(std::make_unique<runtime::Proxy>(rings[rank].view(), world.take_fabric(rank), &stop[rank],
-                                                       std::chrono::microseconds{0}));
+                                                       runtime::ProxySettings{}));
   }
   const auto work = [&](int rank) {
     const Producer producer{rings[rank].view()};
@@ -190,7 +190,7 @@ TEST(TcpFabric, AProxyWhosePeerIsGoneRaisesTheStopWord) {
   FabricWorld world("tcp", {2, 1}, 64);
   RingMemory ring(8);
   uint64_t stop = 0;
-  runtime::Proxy proxy(ring.view(), world.take_fabric(0), &stop, std::chrono::microseconds{0});
+  runtime::Proxy proxy(ring.view(), world.take_fabric(0), &stop, runtime::ProxySettings{});
   world.take_fabric(1).reset();
   EXPECT_TRUE(eventually([&] { return HostAtomics::load_acquire(&stop) == 1; }));
   EXPECT_EQ(proxy.failure(), "rank 1 closed its connection to rank 0");

@@ -18,8 +18,8 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kShort{400};
 
-WorldSecret secret_of(int number) {
-  WorldSecret secret{};
+Secret secret_of(int number) {
+  Secret secret{};
   secret.fill(std::byte(number));
   return secret;
 }
@@ -216,7 +216,7 @@ TEST_F(TcpPorts, AWorldOfOneNodeNeedsNobody) {
 
 TEST(FabricKinds, AnUnknownOneIsRefusedWithThoseThereAre) {
   WindowRegistry windows;
-  EXPECT_TRUE(refuses({"'telepathy'", "loopback, tcp"}, [&] { open_port("telepathy", {}, windows); }));
+  EXPECT_TRUE(refuses({"'telepathy'", "loopback, shm, tcp"}, [&] { open_port("telepathy", {}, windows); }));
 }
 
 }  // namespace

@@ -44,6 +44,8 @@ LONGEST = 400
 OPENS_WITH_ITS_PATH = CODE | {".py", ".sh"}
 MAY_SHARE_A_NAME = {"CMakeLists.txt", "README.md", "__init__.py", ".gitignore"}
 
+READS_THE_ENVIRONMENT = "src/runtime/environment.cc"
+
 TREE = None
 
 
@@ -163,6 +165,10 @@ class Files(unittest.TestCase):
     def test_no_file_is_long(self):
         files = [f for f in TREE.files if f.suffix in OPENS_WITH_ITS_PATH]
         self.assertEqual([f"{f}: {n} lines" for f in files if (n := TREE.text(f).count("\n")) > LONGEST], [])
+
+    def test_the_environment_is_read_in_one_place(self):
+        files = [f for f in TREE.code() if f.parts[0] not in {"tests", "bench"} and str(f) != READS_THE_ENVIRONMENT]
+        self.assertEqual([str(f) for f in files if re.search(r"\b(secure_)?getenv\b", TREE.text(f))], [])
 
     def test_nothing_is_left_to_do(self):
         self.assertEqual([str(f) for f in TREE.code() if UNFINISHED.search(TREE.text(f))], [])

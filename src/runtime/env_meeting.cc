@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// runtime/env_meeting.cc — see env_meeting.h.
+#include "runtime/env_meeting.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <utility>
+
+#include "base/check.h"
+#include "base/sha256.h"
+#include "transport/private_file.h"
+
+namespace mk::runtime {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Also a secret that travels in the open tells nothing about the one it was made from, which serves other jobs.
+Secret derived(const std::string& from, const std::string& job, int number) {
+  const auto digest = sha256(fmt::format("mkernel\n{}\n{}\n{}", from, job, number));
+  Secret secret;
+  std::memcpy(secret.data(), digest.data(), secret.size());
+  return secret;
+}
+
+// Made by whoever needs it first, kept for all jobs of this user.
+std::string users_secret(const std::string& folder) {
+  check_arg(!folder.empty(), "MKERNEL_SECRET is not set; it must be, as there is no HOME to keep one in");
+  make_private_folder(folder);
+  const std::string path = folder + "/secret";
+  std::optional<std::string> found = read_private_file(path);
+  if (!found) {
+    write_private_file_once(path, to_hex(random_secret()));
+    found = read_private_file(path);
+  }
+  check_arg(found && found->size() >= 2 * sizeof(Secret), "{} holds no secret; remove it to have a new one", path);
+  return *found;
+}
+
+std::unique_ptr<Bootstrap> meet_at_address(const LaunchEnv& env, int number, milliseconds timeout) {
+  const Secret secret = derived(env.secret.empty() ? users_secret(env.folder) : env.secret, env.job, number);
+  if (env.rank != 0) {
+    return std::make_unique<Bootstrap>(UniqueId{secret, {*env.root}}, env.rank, env.size, timeout);
+  }
+  std::unique_ptr<Rendezvous> rendezvous;
+  try {
+    rendezvous = std::make_unique<Rendezvous>(env.root->port, secret);
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}; MKERNEL_MASTER_PORT may name another", error.what()));
+  }
+  return std::make_unique<Bootstrap>(std::move(rendezvous), env.size, timeout);
+}
+
+// Gone as soon as all have met, or cannot.
+struct LeftFile {
+  std::string path;
+  ~LeftFile() { remove_file(path); }
+};
+
+std::string file_of(const LaunchEnv& env, int number) {
+  check_arg(!env.folder.empty(),
+            "MKERNEL_MEET_DIR is not set; it must name a folder that all ranks share, as there is no HOME");
+  check_arg(
+      !env.job.empty(),
+      "MKERNEL_JOB_ID is not set; {} does not name its job, so it must, the same on all ranks and in no other job",
+      env.launcher);
+  std::string name = fmt::format("meet.{}.{}", env.job, number);
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return !std::isalnum(c) && c != '.' && c != '-'; }, '_');
+  return env.folder + "/" + name;
+}
+
+std::unique_ptr<Bootstrap> meet_by_file(const LaunchEnv& env, int number, milliseconds timeout) {
+  const std::string path = file_of(env, number);
+  if (env.rank != 0) {
+    const IdSource source{[path]() -> std::optional<UniqueId> {
+                            const std::optional<std::string> text = read_private_file(path);
+                            if (!text) return std::nullopt;
+                            return UniqueId::parse(*text);
+                          },
+                          fmt::format("{} is not there, which rank 0 writes; do all machines share that folder? "
+                                      "MKERNEL_MEET_DIR names another",
+                                      path)};
+    return std::make_unique<Bootstrap>(source, env.rank, env.size, timeout);
+  }
+  make_private_folder(env.folder);
+  auto rendezvous = std::make_unique<Rendezvous>();
+  write_private_file(path, rendezvous->id().to_string());
+  const LeftFile left{path};
+  return std::make_unique<Bootstrap>(std::move(rendezvous), env.size, timeout);
+}
+
+}  // namespace
+
+std::unique_ptr<Bootstrap> meet(const LaunchEnv& env, int number, milliseconds timeout) {
+  return env.root ? meet_at_address(env, number, timeout) : meet_by_file(env, number, timeout);
+}
+
+}  // namespace mk::runtime

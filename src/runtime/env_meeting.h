@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// runtime/env_meeting.h — how processes meet that a launcher started and that share no unique id.
+//
+// By address, where one is known: rank 0 listens there, and the secret is made from one that all ranks have.  Else by
+// file: rank 0 listens anywhere and leaves its unique id, with a new secret, in a file that only this user reads.
+#pragma once
+
+#include <chrono>
+#include <memory>
+
+#include "runtime/launch_env.h"
+#include "transport/bootstrap.h"
+
+namespace mk::runtime {
+
+// `number` tells the worlds of a job apart: all ranks make them in the same order.  Throws Error.
+std::unique_ptr<Bootstrap> meet(const LaunchEnv& env, int number, std::chrono::milliseconds timeout);
+
+}  // namespace mk::runtime

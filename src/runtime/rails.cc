@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// runtime/rails.cc — see rails.h.
+#include "runtime/rails.h"
+
+#include <exception>
+#include <thread>
+
+#include "runtime/start_thread.h"
+#include "transport/fabric_choice.h"
+#include "transport/fabric_kinds.h"
+
+namespace mk::runtime {
+
+Rails::Rails(const WorldShape& shape, const Members& members, const Options& options, Bootstrap* bootstrap,
+             const WindowRegistry& windows)
+    : members_(members), bootstrap_(bootstrap), ends_(members.count) {
+  const std::vector<std::string> offers(members.count, fabric_offer(options.net));
+  fabric_ = choose_fabric(tell(offers, "the fabrics of all ranks"));
+  PortSettings settings;
+  settings.world = shape;
+  settings.secret = bootstrap != nullptr ? bootstrap->secret() : random_secret();
+  settings.deadline = std::chrono::milliseconds(options.timeout_ms);
+  std::vector<std::string> addresses;
+  for (int i = 0; i < members.count; ++i) {
+    settings.rank = members.first + i;
+    ends_[i].port = open_port(fabric_, settings, windows);
+    addresses.push_back(ends_[i].port->address());
+  }
+  connect(tell(addresses, "the addresses of all ranks' fabrics"));
+}
+
+std::vector<std::string> Rails::tell(const std::vector<std::string>& mine, const std::string& what) const {
+  return bootstrap_ == nullptr ? mine : bootstrap_->all_gather(mine.front(), what);
+}
+
+// Ranks of one rail wait for each other, so each connects in a thread of its own.
+void Rails::connect(const std::vector<std::string>& addresses) {
+  std::vector<std::exception_ptr> troubles(ends_.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < ends_.size(); ++i) {
+    threads.push_back(start_thread([&, i] {
+      try {
+        ends_[i].fabric = ends_[i].port->connect(addresses);
+      } catch (...) {
+        troubles[i] = std::current_exception();
+      }
+    }));
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& trouble : troubles) {
+    if (trouble != nullptr) std::rethrow_exception(trouble);
+  }
+}
+
+void Rails::share_window(uint32_t window) {
+  std::vector<std::string> mine;
+  for (const End& end : ends_) mine.push_back(end.port->share_window(window));
+  const std::vector<std::string> keys = tell(mine, "the keys of a plan's windows");
+  for (size_t i = 0; i < ends_.size(); ++i) {
+    for (int rank = 0; rank < static_cast<int>(keys.size()); ++rank) {
+      if (rank != members_.first + static_cast<int>(i)) ends_[i].port->learn_window(window, rank, keys[rank]);
+    }
+  }
+}
+
+}  // namespace mk::runtime

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+// runtime/rails.h — how the ranks of this process reach those of other nodes: a fabric that was chosen and connected.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/world_shape.h"
+#include "mkernel/options.h"
+#include "runtime/members.h"
+#include "transport/bootstrap.h"
+#include "transport/fabric_port.h"
+#include "transport/window_registry.h"
+
+namespace mk::runtime {
+
+class Rails {
+ public:
+  // All ranks of the world at the same time: through `bootstrap`, or with none if all of them are here.  Throws Error.
+  Rails(const WorldShape& shape, const Members& members, const Options& options, Bootstrap* bootstrap,
+        const WindowRegistry& windows);
+
+  const std::string& fabric() const { return fabric_; }
+
+  // Once for each rank that is here.  The Rails outlive what they gave away.
+  std::unique_ptr<Fabric> take(int rank) { return std::move(ends_[rank - members_.first].fabric); }
+
+  // Whoever is on the rails learns how to put into this window, which the registry has by now.  It also keeps everybody
+  // until all have it.
+  void share_window(uint32_t window);
+
+ private:
+  struct End {
+    std::unique_ptr<FabricPort> port;
+    std::unique_ptr<Fabric> fabric;
+  };
+
+  // What all ranks say; `mine` is what those that are here do.
+  std::vector<std::string> tell(const std::vector<std::string>& mine, const std::string& what) const;
+  void connect(const std::vector<std::string>& addresses);
+
+  Members members_;
+  Bootstrap* bootstrap_;
+  std::string fabric_;
+  std::vector<End> ends_;  // of the ranks that are here
+};
+
+}  // namespace mk::runtime

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// transport/secret.cc — see secret.h.
+#include "transport/secret.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+
+#include "mkernel/error.h"
+
+namespace mk {
+
+Secret random_secret() {
+  Secret secret;
+  if (getrandom(secret.data(), secret.size(), 0) != static_cast<ssize_t>(secret.size())) {
+    throw Error(ErrorCode::kDevice, "the system gave no random bytes for a secret");
+  }
+  return secret;
+}
+
+bool equal(const Secret& a, const Secret& b) {
+  std::byte differ{};
+  for (size_t i = 0; i < a.size(); ++i) differ |= a[i] ^ b[i];
+  return differ == std::byte{};
+}
+
+std::string to_hex(const Secret& secret) {
+  std::string text;
+  for (const std::byte one : secret) text += fmt::format("{:02x}", static_cast<unsigned>(one));
+  return text;
+}
+
+}  // namespace mk

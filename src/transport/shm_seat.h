@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// transport/shm_seat.h — a rank's sign of life to the ranks of its rail on the same machine.
+//
+// A small file in shared memory that its rank holds locked.  The kernel gives the lock up when the rank lets go of it
+// or dies, however it dies; so whoever can have it knows that the rank is gone.  (A child that a rank forks without
+// exec holds the lock as well.)
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "transport/shared_memory.h"
+#include "transport/socket.h"
+
+namespace mk {
+
+// The rank's own.
+class ShmSeat {
+ public:
+  ShmSeat();  // throws Error
+
+  const std::string& name() const { return memory_.name(); }
+  uint64_t num_guests() const;  // that have opened it
+  void hide() { SharedMemory::forget(name()); }
+
+ private:
+  SharedMemory memory_;
+  Fd lock_;
+};
+
+// Another rank's, as a guest of it.
+class ShmGuest {
+ public:
+  explicit ShmGuest(const std::string& name);  // throws Error if there is none of that name
+
+  bool host_is_gone() const;
+
+ private:
+  SharedMemory memory_;
+  Fd lock_;
+};
+
+}  // namespace mk

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT
+// tests/launch/env_meeting_test.cc — ranks of a launcher meet by address or by file, and only those of one job do.
+#include "runtime/env_meeting.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+
+#include "tests/support/expect_error.h"
+#include "transport/private_file.h"
+
+namespace mk::test {
+namespace {
+
+using runtime::LaunchEnv;
+using std::chrono::milliseconds;
+constexpr milliseconds kAmple{20'000};
+constexpr int kSize = 3;
+
+class EnvMeeting : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "mkernel_meet_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder); }
+
+  LaunchEnv by_file(int rank, const std::string& job = "job") const {
+    LaunchEnv env;
+    env.launcher = "test";
+    env.rank = rank;
+    env.size = kSize;
+    env.job = job;
+    env.folder = folder;
+    return env;
+  }
+  LaunchEnv by_address(int rank, const std::string& job = "job") const {
+    LaunchEnv env = by_file(rank, job);
+    env.root = Endpoint{"localhost", port};
+    return env;
+  }
+  size_t num_files() const {
+    const std::filesystem::directory_iterator entries(folder);
+    return static_cast<size_t>(std::distance(begin(entries), end(entries)));
+  }
+
+  using Make = std::function<LaunchEnv(int rank)>;
+  using Rank = std::future<std::unique_ptr<Bootstrap>>;
+
+  static Rank start(const LaunchEnv& env, int number = 0, milliseconds timeout = kAmple) {
+    return std::async(std::launch::async, [=] { return runtime::meet(env, number, timeout); });
+  }
+
+  // All meet, and hear each other.
+  static void all_meet(const Make& make, int number) {
+    std::vector<std::future<size_t>> heard;
+    for (int rank = kSize - 1; rank >= 0; --rank) {
+      heard.push_back(std::async(std::launch::async, [=] {
+        return runtime::meet(make(rank), number, kAmple)->all_gather("hello", "a test's words").size();
+      }));
+    }
+    for (auto& one : heard) EXPECT_EQ(one.get(), size_t{kSize});
+  }
+
+  std::string folder;
+  const uint16_t port = static_cast<uint16_t>(port_of(open_listener()));  // free again at once
+};
+
+TEST_F(EnvMeeting, ByFileLeavesNothingBehind) {
+  for (int number = 0; number < 3; ++number) all_meet([&](int rank) { return by_file(rank); }, number);
+  EXPECT_EQ(num_files(), 0u);
+}
+
+TEST_F(EnvMeeting, ByAddressWorldAfterWorldAtOnePort) {
+  for (int number = 0; number < 3; ++number) all_meet([&](int rank) { return by_address(rank); }, number);
+  EXPECT_EQ(num_files(), 1u) << "the user's secret stays";
+}
+
+TEST_F(EnvMeeting, ByAddressWithASecretOfTheJobNeedsNoFolder) {
+  all_meet(
+      [&](int rank) {
+        LaunchEnv env = by_address(rank);
+        env.folder.clear();
+        env.secret = "a secret that is long";
+        return env;
+      },
+      0);
+  EXPECT_EQ(num_files(), 0u);
+}
+
+TEST_F(EnvMeeting, JobsByFileDoNotMix) {
+  std::vector<Rank> ranks;
+  for (const char* job : {"1234.0", "1234.1"}) {
+    for (int rank = 0; rank < kSize; ++rank) ranks.push_back(start(by_file(rank, job)));
+  }
+  std::vector<Secret> secrets;
+  for (Rank& rank : ranks) secrets.push_back(rank.get()->secret());
+  for (int rank = 1; rank < kSize; ++rank) {
+    EXPECT_EQ(secrets[rank], secrets[0]);
+    EXPECT_EQ(secrets[kSize + rank], secrets[kSize]);
+  }
+  EXPECT_NE(secrets[0], secrets[kSize]);
+}
+
+TEST_F(EnvMeeting, ByAddressAnotherJobAnotherWorldOrAnotherSecretIsAStranger) {
+  Rank root = start(by_address(0));
+  LaunchEnv other = by_address(1);
+  other.secret = "a secret of another job";
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed"}, [&] { start(other).get(); }));
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed"}, [&] { start(by_address(1, "another")).get(); }));
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed"}, [&] { start(by_address(1), 1).get(); }));
+  Rank one = start(by_address(1)), two = start(by_address(2));
+  EXPECT_EQ(root.get()->size(), kSize);
+}
+
+TEST_F(EnvMeeting, AnOldFileIsReadAgainUntilItIsNew) {
+  const std::string path = folder + "/meet.job.0";
+  write_private_file(path, UniqueId{random_secret(), {{"127.0.0.1", port}}}.to_string());  // nobody listens there
+  Rank one = start(by_file(1)), two = start(by_file(2));
+  Rank root = start(by_file(0));
+  EXPECT_EQ(one.get()->size(), kSize);
+}
+
+TEST_F(EnvMeeting, AFileThatOthersCouldReadOrHaveWrittenIsRefused) {
+  const std::string path = folder + "/meet.job.0";
+  write_private_file(path, "mkernel1;");
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {path, "mode 644", "mode 600"}, [&] { start(by_file(1)).get(); }));
+  write_private_file(folder + "/secret", "0123456789abcdef0123456789abcdef");
+  ASSERT_EQ(chmod((folder + "/secret").c_str(), 0660), 0);
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"/secret", "mode 660"}, [&] { start(by_address(1)).get(); }));
+}
+
+TEST_F(EnvMeeting, AFileThatNeverComesIsNamed) {
+  const auto late = [&] { start(by_file(1), 0, milliseconds(200)).get(); };
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"rank 1", folder + "/meet.job.0", "MKERNEL_MEET_DIR"}, late));
+}
+
+TEST_F(EnvMeeting, APortThatIsTakenIsNamed) {
+  const Fd taken = open_listener(port);
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {fmt::format("port {}", port), "MKERNEL_MASTER_PORT"},
+                     [&] { start(by_address(0)).get(); }));
+}
+
+TEST_F(EnvMeeting, AJobWithoutANameOrAFolderIsRefused) {
+  EXPECT_TRUE(refuses({"MKERNEL_JOB_ID is not set"}, [&] { start(by_file(0, "")).get(); }));
+  LaunchEnv homeless = by_file(0);
+  homeless.folder.clear();
+  EXPECT_TRUE(refuses({"MKERNEL_MEET_DIR is not set"}, [&] { start(homeless).get(); }));
+  homeless.root = Endpoint{"localhost", port};
+  EXPECT_TRUE(refuses({"MKERNEL_SECRET is not set"}, [&] { start(homeless).get(); }));
+}
+
+}  // namespace
+}  // namespace mk::test

@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# tests/process/env_launcher_test.py — `mkernel run` under the variables of torchrun and srun.
+import launched
+from launched import SHAPE, Launched, free_port, srun, torchrun
+
+
+class EnvLauncher(Launched):
+    def test_worlds_are_as_their_launcher_says(self):
+        for launcher, nodes, ranks in ((torchrun, 2, 2), (torchrun, 1, 3), (srun, 2, 2), (srun, 3, 1)):
+            with self.subTest(f"{launcher.__name__} {nodes}x{ranks}"):
+                self.json.unlink(missing_ok=True)
+                port = free_port()
+                variables = [launcher(rank, nodes, ranks, port) for rank in range(nodes * ranks)]
+                results = self.run_all(variables, *SHAPE, "--m", 33 * nodes * ranks, "--json", self.json)
+                self.assert_rank_0_alone_prints(results)
+                self.assert_rows(nodes, ranks, "tcp" if nodes > 1 else "none")
+
+    def test_a_world_of_one_is_no_launchers(self):
+        ((code, _, complained),) = self.run_all([torchrun(0, 1, 1, free_port())], "ag_gemm", *SHAPE, "--m", 64,
+                                                "--json", self.json)
+        self.assertEqual((code, complained), (0, ""))
+        (row,) = self.rows()
+        self.assertEqual((row["launcher"], row["nodes"], row["ranks"]), ("thread", 2, 8))
+
+    def test_rank_0_says_what_is_wrong_and_all_exit_with_it(self):
+        for flags, word in ((("--m", 17), "--m"), (("--nodes", 3), "--nodes x --ranks is 3 x 2; torchrun started 4"),
+                            (("--device", "cuda"), "--launcher is env"), (("--launcher", "spoon"), "--launcher"),
+                            (("--nodes", 0), "--nodes is 0")):
+            with self.subTest(str(flags)):
+                port = free_port()
+                results = self.run_all([torchrun(rank, 2, 2, port) for rank in range(4)], "ag_gemm", *flags)
+                for rank, (code, said, complained) in enumerate(results):
+                    self.assertEqual((code, said), (2, ""), rank)
+                    self.assertEqual(len(complained.splitlines()), 1 if rank == 0 else 0, complained)
+                self.assertIn(word, results[0][2])
+
+    def test_a_rank_that_never_comes_fails_the_others_in_time(self):
+        port = free_port()
+        results = self.run_all([torchrun(rank, 1, 3, port) for rank in (0, 1)], "ag_gemm", *SHAPE, "--m", 33,
+                               "--timeout-ms", 500)
+        self.assertEqual([code for code, _, _ in results], [1, 1])
+        self.assertIn("ranks 2 of 3", results[0][2])
+        self.assertRegex(results[1][2], "ranks 2 of 3|all 3 ranks to join")  # whoever waited longer
+
+    def test_without_a_launcher_env_is_refused(self):
+        ((code, said, complained),) = self.run_all([{}], "--launcher", "env")
+        self.assertEqual((code, said), (2, ""))
+        self.assertIn("no launcher's", complained)
+
+    def test_a_variable_that_makes_no_sense_is_named(self):
+        ((code, _, complained),) = self.run_all([{"RANK": "eight", "WORLD_SIZE": 8}])
+        self.assertEqual(code, 2)
+        self.assertIn("RANK is 'eight'", complained)
+
+
+if __name__ == "__main__":
+    launched.main()
