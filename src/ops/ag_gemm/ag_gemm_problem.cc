@@ -96,7 +96,8 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
   RoleCounts roles;
   if (world.size() > 1) {
     const int all = dense::fair_share(places, 1, work);
-    roles.send = has_nodes ? std::max(1, static_cast<int>(kSendShare * all / copies)) : 0;
+    const double share = has_peers ? kSendShare / copies : 1;
+    roles.send = has_nodes ? std::max(1, static_cast<int>(share * all)) : 0;
     roles.intra = has_peers ? std::max(1, all - roles.send) : 0;
   }
   return dense::filled_up(problem.world, roles, places);
