@@ -41,9 +41,10 @@ Split split_of(const FusedRun& run, RoleCounts chosen) {
               chosen.communicating());
     return run.split;
   }
-  if (chosen.communicating() <= kCommunicationWorkersPerSm && !leaves_rings(chosen.communicating())) {
-    int& most = chosen.reduce > 0 ? chosen.reduce : chosen.intra > 0 ? chosen.intra : chosen.send;
-    most += kCommunicationWorkersPerSm + kNicRings - chosen.communicating();
+  // Half an SM is too little for sums.
+  if (chosen.reduce > 0 && chosen.communicating() <= kCommunicationWorkersPerSm &&
+      !leaves_rings(chosen.communicating())) {
+    chosen.reduce += kCommunicationWorkersPerSm + kNicRings - chosen.communicating();
     --chosen.compute;
   }
   while (!leaves_rings(chosen.communicating())) {

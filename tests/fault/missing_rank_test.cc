@@ -64,8 +64,8 @@ TEST_P(MissingRank, EveryOtherRankLeavesARecordOfASignalItLacked) {
     EXPECT_NE(fault.rank, missing);
     if (fault.tile < 0) continue;  // stopped before it began, or while its puts went out
     EXPECT_EQ(fault.seen, 0u);
-    const bool is_ready = fault.signal < static_cast<uint32_t>(shape.size());
-    EXPECT_EQ(fault.wanted, is_ready ? 1u : static_cast<unsigned>(layout.parts));
+    const bool is_arrived = fault.signal >= layout.arrived(0, 0) && fault.signal < layout.landed(0, {});
+    EXPECT_EQ(fault.wanted, is_arrived ? static_cast<unsigned>(layout.parts) : 1u);
     EXPECT_LT(fault.signal, layout.num_signals());
     if (fault.role != Role::kCompute) continue;
     const Tile tile = ag_gemm_op::tile_at(layout, fault.rank, fault.tile);

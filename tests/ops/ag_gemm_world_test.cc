@@ -74,13 +74,15 @@ TEST_P(AgGemmWorld, DestroyingAWorldFinishesWhatWasQueued) {
   EXPECT_TRUE(launch.is_right());
 }
 
-TEST_P(AgGemmWorld, WorkspaceHoldsTheGatheredRowsAndASignalForEachChunkAndRank) {
+TEST_P(AgGemmWorld, WorkspaceHoldsTheGatheredRowsAndASignalForEachChunkAndRankAndPartPassedOn) {
   const World world = cpu_world(GetParam());
   const int64_t size = world.size();
   const int64_t chunks = 2 * size;  // 33 rows: one past the CPU's tile
+  const bool passes_on = GetParam().nodes > 1 && GetParam().ranks > 1;
+  const int64_t parts = passes_on ? GetParam().nodes * 2 * 12 : 0;
   const int64_t gathered = size == 1 ? 0 : size * kSmall.shard_rows * kSmall.k * 2;
   EXPECT_EQ(ag_gemm_workspace_bytes(world, kSmall.shard_rows * size, kSmall.n, kSmall.k, DType::kBf16),
-            gathered + (size + chunks) * 8);
+            gathered + (size + chunks + parts) * 8);
 }
 
 TEST(Worlds, SeveralAtOnceDoNotDisturbEachOther) {

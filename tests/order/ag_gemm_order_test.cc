@@ -160,6 +160,11 @@ TEST_P(Order, NoTwoSignalsShareACounter) {
         ASSERT_TRUE(counters.insert(layout.arrived(rank, chunk)).second);
       }
     }
+    for (int node = 0; layout.passes_on() && node < layout.world.nodes; ++node) {
+      for (int64_t part = 0; part < layout.num_parts(); ++part) {
+        ASSERT_TRUE(counters.insert(layout.landed(node, layout.part_at(part))).second);
+      }
+    }
     ASSERT_EQ(counters.size(), layout.num_signals());
     ASSERT_LT(*counters.rbegin(), layout.num_signals());
   });

@@ -16,6 +16,13 @@ namespace {
 
 constexpr int64_t kMostParts = 16;
 
+// Copies wait for each other, not for sums, so that they need less to spare (docs/performance.md).
+constexpr double kSpare = 0.45;
+
+// Of what the bytes would give those that stage for the network: compute waits for what the others pass on, and
+// staging ahead of the network gains nothing.
+constexpr double kSendShare = 0.7;
+
 }  // namespace
 
 void check_problem(const Problem& problem, DeviceKind device) {
@@ -85,11 +92,13 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
       .flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k),
       .nvlink_bytes = shard * world.nodes * (world.ranks - 1),
       .network_bytes = shard * (world.nodes - 1),
-      .moved_bytes = 2 * shard * copies};
+      .moved_bytes = 2 * shard * copies,
+      .spare = kSpare};
   RoleCounts roles;
   if (world.size() > 1) {
     const int all = dense::fair_share(places, 1, work);
-    roles.send = has_nodes ? std::max(1, static_cast<int>(std::lround(all / copies))) : 0;
+    const double share = has_peers ? kSendShare / copies : 1;
+    roles.send = has_nodes ? std::max(1, static_cast<int>(share * all)) : 0;
     roles.intra = has_peers ? std::max(1, all - roles.send) : 0;
   }
   return dense::filled_up(problem.world, roles, places);
@@ -124,8 +133,14 @@ std::vector<uint64_t> window_bytes(const Layout& layout) {
 std::string signal_name(const Layout& layout, uint32_t signal) {
   const uint32_t size = static_cast<uint32_t>(layout.world.size());
   if (signal < size) return fmt::format("ready[rank {}]", signal);
-  return fmt::format("arrived[rank {}, chunk {}]", (signal - size) / layout.row_blocks,
-                     (signal - size) % layout.row_blocks);
+  const uint32_t landed = layout.landed(0, {});
+  if (signal < landed) {
+    return fmt::format("arrived[rank {}, chunk {}]", (signal - size) / layout.row_blocks,
+                       (signal - size) % layout.row_blocks);
+  }
+  const int64_t number = signal - landed;
+  const Part part = layout.part_at(number % layout.num_parts());
+  return fmt::format("landed[node {}, chunk {}, part {}]", number / layout.num_parts(), part.chunk, part.index);
 }
 
 }  // namespace mk::ag_gemm_op

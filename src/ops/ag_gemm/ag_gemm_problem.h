@@ -65,19 +65,31 @@ struct Layout {
   MK_HD constexpr Part part_at(int64_t number) const {
     return {static_cast<int>(number) / parts, static_cast<int>(number) % parts};
   }
+  MK_HD constexpr int64_t part_number(const Part& part) const { return int64_t{part.chunk} * parts + part.index; }
   MK_HD constexpr int64_t shard_bytes() const { return shard_rows * k * element_bytes; }
   MK_HD constexpr int64_t gathered_bytes() const { return shard_bytes() * world.size(); }
   MK_HD constexpr int64_t chunk_number(int source, int chunk) const {
     return static_cast<int64_t>(source) * row_blocks + chunk;
   }
 
+  // What comes over a rail goes on to the node's peers.
+  MK_HD constexpr bool passes_on() const { return world.nodes > 1 && world.ranks > 1; }
+
   // Signals.  ready: `peer` has started this launch, its gathered window may be written.
   // arrived: so many parts of a chunk lie in this rank's gathered window.
+  // landed: so does this part of the rail peer's shard, and is to be passed on.
   MK_HD constexpr uint32_t ready(int peer) const { return static_cast<uint32_t>(peer); }
   MK_HD constexpr uint32_t arrived(int source, int chunk) const {
     return static_cast<uint32_t>(world.size() + chunk_number(source, chunk));
   }
-  MK_HD constexpr uint32_t num_signals() const { return arrived(world.size(), 0); }
+  MK_HD constexpr uint32_t landed(int node, const Part& part) const {
+    return static_cast<uint32_t>(arrived(world.size(), 0) + node * num_parts() + part_number(part));
+  }
+  // What the put of a part of `rank`'s shard tells a rail peer.
+  MK_HD constexpr uint32_t told_by_put(int rank, const Part& part) const {
+    return passes_on() ? landed(world.node_of(rank), part) : arrived(rank, part.chunk);
+  }
+  MK_HD constexpr uint32_t num_signals() const { return landed(passes_on() ? world.nodes : 0, Part{}); }
 };
 
 // Throws Error(kInvalidArgument) naming the argument.

@@ -4,11 +4,12 @@
 //   role      workers  waits for                               tells
 //   compute   most     arrived[source, chunk] of its tile      nothing: own rows need no wait
 //   intra     a few    ready[peer]                             arrived[own, chunk] at every peer of the node
-//                      then arrived[rail peer, chunk]          arrived[rail peer, chunk] at every peer
-//   send      a few    ready[rail peer]                        arrived[own, chunk] at every rail peer (put)
+//                      then landed[node, part]                 arrived[rail peer, chunk] here and at every peer
+//   send      a few    ready[rail peer]                        landed[own node, part] at every rail peer (put);
+//                                                              where nobody has peers, arrived[own, chunk]
 //
-// A shard crosses each rail once and is spread inside the node by the rank it reached.  A chunk moves in parts, so that
-// several workers share it and the next step begins early; `arrived` counts parts.
+// A shard crosses each rail once and is spread inside the node by the rank it reached.  A chunk moves in parts, each
+// passed on as it lands, so that several workers share it and no step waits for a whole one; `arrived` counts parts.
 //
 // Rows are computed in the order in which they come: own ones, the peers' shard after shard, then node after node, and
 // of a node the first row block of every shard, the second of every shard, …: they come side by side, each over its
@@ -91,7 +92,7 @@ MK_HD bool give_own_shard(M& m, const Layout& layout, const Post& post) {
   return true;
 }
 
-// What comes over the rail, to every peer as it comes.
+// What comes over the rail, to every peer as it comes.  Who serves the first peer says here that it came.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool pass_on(M& m, const Layout& layout, const Post& post) {
@@ -102,8 +103,10 @@ MK_HD bool pass_on(M& m, const Layout& layout, const Post& post) {
     const int source = source_at(world, m.rank(), world.ranks * (1 + static_cast<int>(item / per_source)));
     const Part part = layout.part_at(item % per_source / peers);
     const int64_t number = layout.chunk_number(source, part.chunk);
-    if (!m.wait(layout.arrived(source, part.chunk), layout.parts * m.epoch(), number)) return false;
-    if (!give_part(m, layout, source, part, peer_at(world, m.rank(), 1 + static_cast<int>(item % peers)))) return false;
+    if (!m.wait(layout.landed(world.node_of(source), part), m.epoch(), number)) return false;
+    const int peer = static_cast<int>(item % peers);
+    if (peer == 0) m.add(Signal{m.rank(), layout.arrived(source, part.chunk)}, 1);
+    if (!give_part(m, layout, source, part, peer_at(world, m.rank(), 1 + peer))) return false;
   }
   return true;
 }
@@ -131,9 +134,9 @@ MK_HD void send(M& m, const Layout& layout, const Post& post) {
       const Place staged{kGatheredWindow, m.rank(), at};
       if (step == 1) m.copy(staged, Place{kInputWindow, m.rank(), static_cast<uint64_t>(bytes.first)}, bytes.count);
       if (!m.wait(layout.ready(peer), m.epoch(), number)) return;
-      const Signal arrived{peer, layout.arrived(m.rank(), part.chunk)};
-      if (!m.put(Put{staged, Place{kGatheredWindow, peer, at}, static_cast<uint64_t>(bytes.count), arrived}, number))
-        return;
+      const Place to{kGatheredWindow, peer, at};
+      const Signal told{peer, layout.told_by_put(m.rank(), part)};
+      if (!m.put(Put{staged, to, static_cast<uint64_t>(bytes.count), told}, number)) return;
       m.note(Event{EventKind::kChunkPut, number, peer});
     }
   }

@@ -138,12 +138,11 @@ int fair_share(const Places& places, int roles, const RankWork& work) {
   constexpr double kSms = 132;
   constexpr double kNvlinkPerSecond = 450e9;
   constexpr double kNetworkPerSecond = 50e9;
-  constexpr double kSpare = 0.95;  // of a place
   const double part_of_gpu = places.count / kSms;
   const double seconds =
       std::max({work.flops / (kFlopsPerSecond * places.count), work.nvlink_bytes / (kNvlinkPerSecond * part_of_gpu),
                 work.network_bytes / (kNetworkPerSecond * part_of_gpu)});
-  const int wanted = static_cast<int>(std::ceil(work.moved_bytes / kMovedPerSecond / seconds + kSpare));
+  const int wanted = static_cast<int>(std::ceil(work.moved_bytes / kMovedPerSecond / seconds + work.spare));
   return ceil_div(std::clamp(wanted, 1, std::max(1, places.count / 4)) * places.sharing, roles);
 }
 

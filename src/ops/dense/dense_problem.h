@@ -81,11 +81,12 @@ struct RankWork {
   double nvlink_bytes = 0;   // from it to its peers
   double network_bytes = 0;  // from it to other nodes
   double moved_bytes = 0;    // read and written by its communication workers
+  double spare = 0.95;       // places more than the pace takes, for when much comes at once
 };
 
 // How many workers each of so many communication roles should have.  Where they share places, all together get as
-// many places as keep pace with the slowest of compute, NVLink and network, and one for when much comes at once; where
-// each has its own, eight of a kind keep NVLink busy.
+// many places as keep pace with the slowest of compute, NVLink and network, and the spare; where each has its own,
+// eight of a kind keep NVLink busy.
 int fair_share(const Places& places, int roles, const RankWork& work);
 
 // `roles` with compute workers on all places that are left.
