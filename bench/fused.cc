@@ -17,6 +17,7 @@ namespace {
 // Calls launch(rank, args) for every rank.
 template <class Args, class Launch>
 void for_each_rank(const FusedRun& run, Launch&& launch) {
+  run.world.expect_commands();
   for (int rank = 0; rank < run.shape.world.size(); ++rank) {
     const RankTensors& own = run.tensors[rank];
     launch(rank, Args{.a = own.a, .b = own.b, .c = own.c});

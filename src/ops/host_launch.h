@@ -31,6 +31,7 @@ void launch_on_host(runtime::WorldState& world, const RankView& view, const Role
 template <class Args, class Launch>
 void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, Launch&& launch) {
   const int first = world.members().first;
+  world.expect_commands();
   try {
     for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
   } catch (...) {

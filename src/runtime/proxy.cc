@@ -3,6 +3,7 @@
 #include "runtime/proxy.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 
 #include <algorithm>
 #include <utility>
@@ -16,6 +17,11 @@ namespace {
 constexpr uint64_t kSpins = 2000;
 constexpr uint64_t kYields = 4000;
 constexpr std::chrono::microseconds kNap{50};
+
+// A proxy that may stay awake naps so for a while before it sleeps deeper: launches that were queued long ago, or are
+// replayed from a graph, announce themselves by their first command only.
+constexpr std::chrono::microseconds kLightNap{10};
+constexpr std::chrono::seconds kLightSleep{1};
 
 constexpr int kMostPuts = 32;  // between two polls: completions must not wait for a ring that never empties
 
@@ -45,6 +51,12 @@ void stay_on(const std::vector<int>& cores) {
     if (core >= 0 && core < CPU_SETSIZE) CPU_SET(core, &set);
   }
   sched_setaffinity(0, sizeof(set), &set);  // of this thread
+}
+
+// Linux lets a sleeping thread oversleep by 50 us, as much as a nap is long.
+void nap_exactly() {
+  constexpr unsigned long kSlackNs = 1000;
+  prctl(PR_SET_TIMERSLACK, kSlackNs);  // of this thread
 }
 
 void add(std::atomic<uint64_t>& counter, uint64_t amount) {
@@ -83,18 +95,25 @@ NetworkStats Proxy::stats() const {
 
 void Proxy::run() {
   stay_on(settings_.cores);
+  nap_exactly();
   using Clock = std::chrono::steady_clock;
   uint64_t idle = 0;
+  uint64_t expected = 0;
   Clock::time_point awake_until;
   while (!quit_.load(std::memory_order_relaxed)) {
-    if (step()) {
+    const uint64_t now_expected = expected_.load(std::memory_order_relaxed);
+    if (step() || now_expected != expected) {
       idle = 0;
+      expected = now_expected;
     } else if (++idle == kSpins) {  // the clock is not read while commands come
       awake_until = Clock::now() + settings_.patience;
-    } else if (idle > kYields && Clock::now() >= awake_until) {
-      fabric_->nap(kNap);
-    } else if (idle > kSpins) {
+    } else if (idle <= kSpins) {
+      continue;
+    } else if (const auto now = Clock::now(); idle <= kYields || now < awake_until) {
       std::this_thread::yield();
+    } else {
+      const bool is_light = settings_.patience.count() > 0 && now < awake_until + kLightSleep;
+      fabric_->nap(is_light ? kLightNap : kNap);
     }
   }
 }

@@ -4,7 +4,7 @@
 // The workers decide what moves and when; the proxy only posts it and reports completion.  A fabric
 // that fails raises the stop word, which every wait of every worker watches.
 //
-// A proxy with nothing to do spins, then yields its core, then naps between looks.
+// A proxy with nothing to do spins, then yields its core, then naps between looks: shortly at first, later longer.
 //
 // Commands that follow each other in the ring, are neighbours on both sides and pay the same signal are put as one,
 // while they are small: one put carries their bytes and then the sum of their payments.  Whoever waits for the first of
@@ -37,7 +37,7 @@ constexpr std::chrono::microseconds affordable_patience(std::chrono::microsecond
 }
 
 struct ProxySettings {
-  std::chrono::microseconds patience{0};  // how long it stays awake at least since something moved
+  std::chrono::microseconds patience{0};  // how long it stays awake at least since something moved or is to move
   std::vector<int> cores{};               // it stays on these, as far as it may; empty: anywhere
 };
 
@@ -46,6 +46,9 @@ class Proxy {
   Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, const ProxySettings& settings);
   Proxy(const Proxy&) = delete;
   ~Proxy();
+
+  // A launch is on its way: a proxy that naps wakes up before its first command is there.
+  void expect_commands() { expected_.fetch_add(1, std::memory_order_relaxed); }
 
   // Empty while all is well.
   std::string failure() const;
@@ -81,6 +84,7 @@ class Proxy {
   bool failed_ = false;  // the thread's own
   mutable std::mutex mutex_;
   std::string failure_;
+  std::atomic<uint64_t> expected_{0};
   std::atomic<bool> quit_{false};
   std::thread thread_;
 };

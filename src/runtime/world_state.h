@@ -49,6 +49,11 @@ class WorldState {
   // What every process of the World says, in the order of their ranks; all call it in the same order.
   std::vector<std::string> exchange(const std::string& mine, const std::string& what);
 
+  // Before ranks are launched.
+  void expect_commands() {
+    for (const auto& proxy : proxies_) proxy->expect_commands();
+  }
+
   bool failed() const;
   void stop();  // every wait gives up: some ranks were launched, but not all can be
   // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.

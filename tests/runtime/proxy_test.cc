@@ -207,6 +207,43 @@ TEST_F(Proxy, LooksAtTheFabricThoughTheRingNeverEmpties) {
   EXPECT_TRUE(completes(1));
 }
 
+// Counts how often a proxy looked between two naps.
+class DrowsyFabric : public Fabric {
+ public:
+  explicit DrowsyFabric(std::atomic<int>& longest, std::atomic<int>& naps) : longest_(longest), naps_(naps) {}
+
+  PutResult put(const Command&, uint64_t) override { return PutResult::kSent; }
+  PutResult poll(std::vector<uint64_t>&) override {
+    ++looks_;
+    if (looks_ > longest_) longest_ = looks_;
+    return PutResult::kSent;
+  }
+  std::string failure() const override { return {}; }
+  void nap(std::chrono::microseconds) override {
+    looks_ = 0;
+    ++naps_;
+    std::this_thread::yield();
+  }
+
+ private:
+  int looks_ = 0;
+  std::atomic<int>& longest_;
+  std::atomic<int>& naps_;
+};
+
+TEST_F(Proxy, ThatNapsWakesUpWhenCommandsAreExpected) {
+  constexpr int kAwake = 1000;  // looks in a row: one that naps has one
+  std::atomic<int> longest = 0, naps = 0;
+  runtime::Proxy proxy(memory.view(), std::make_unique<DrowsyFabric>(longest, naps), &stop, settings);
+  ASSERT_TRUE(eventually([&] { return naps > 3; }));
+  longest = 0;
+  const int before = naps;
+  ASSERT_TRUE(eventually([&] { return naps > before + 100; }));
+  ASSERT_LT(longest, kAwake);
+  proxy.expect_commands();
+  EXPECT_TRUE(eventually([&] { return longest >= kAwake; }));
+}
+
 TEST(ProxyPatience, IsOnlyForMachinesWithTwoCoresForEachProxy) {
   using std::chrono::microseconds;
   constexpr microseconds kAsked{2000};
