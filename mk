@@ -55,14 +55,15 @@ install_missing() {
   if ((${#missing[@]})); then
     if ! may_install; then
       say "these packages are missing; install them with"
-      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev libhwloc-dev"
+      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev libhwloc-dev libibverbs-dev"
       exit 1
     fi
     install "${missing[@]}"
   fi
-  # Boost.Context is for the simulator alone, hwloc for `mkernel topo`.
+  # Boost.Context is for the simulator alone, hwloc for `mkernel topo`, libibverbs for the fabrics verbs and efa.
   try_once boost/context/fiber.hpp libboost-context-dev
   try_once hwloc.h libhwloc-dev
+  try_once infiniband/verbs.h libibverbs-dev
 }
 
 # ninja's output: a line of progress every few seconds, and whatever is no progress.

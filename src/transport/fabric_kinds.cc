@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "transport/loopback.h"
 #include "transport/tcp_port.h"
+#include "transport/verbs_port.h"
 
 namespace mk {
 namespace {
@@ -32,6 +33,7 @@ constexpr FabricKind kKinds[] = {
      [](const PortSettings& settings, const WindowRegistry& windows) -> std::unique_ptr<FabricPort> {
        return std::make_unique<TcpPort>(settings, windows);
      }},
+    {"verbs", true, why_no_verbs, open_verbs_port},
 };
 
 }  // namespace

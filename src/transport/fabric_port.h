@@ -16,6 +16,7 @@
 
 #include "core/world_shape.h"
 #include "transport/fabric.h"
+#include "transport/rdma_settings.h"
 #include "transport/tcp_settings.h"
 
 namespace mk {
@@ -35,6 +36,7 @@ struct PortSettings {
   std::string interface;
 
   TcpSettings tcp;
+  RdmaSettings rdma;
 };
 
 class FabricPort {
@@ -43,6 +45,9 @@ class FabricPort {
 
   // What the other ranks need to reach this one: bytes that mean something to their ports only.
   virtual std::string address() const = 0;
+
+  // What was chosen to carry the bytes, for people.
+  virtual std::string describe() const { return {}; }
 
   // Once.  `addresses` has one per rank; those off the rail are not looked at.  Throws Error if a peer is not there
   // within the deadline.

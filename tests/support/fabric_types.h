@@ -51,7 +51,7 @@ struct NarrowTcp : Kind<"tcp"> {
 };
 
 // Those whose ranks may be processes, which can go away.
-using ApartFabricTypes = testing::Types<Kind<"tcp">, LendingTcp, NarrowTcp>;
+using ApartFabricTypes = testing::Types<Kind<"tcp">, LendingTcp, NarrowTcp, Kind<"verbs">>;
 
 template <class Types>
 struct WithLoopback;
