@@ -3,6 +3,7 @@
 #include "transport/fabric_kinds.h"
 
 #include "base/check.h"
+#include "transport/efa_port.h"
 #include "transport/loopback.h"
 #include "transport/tcp_port.h"
 #include "transport/verbs_port.h"
@@ -34,6 +35,7 @@ constexpr FabricKind kKinds[] = {
        return std::make_unique<TcpPort>(settings, windows);
      }},
     {"verbs", true, why_no_verbs, open_verbs_port},
+    {"efa", true, why_no_efa, open_efa_port},
 };
 
 }  // namespace

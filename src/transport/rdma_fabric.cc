@@ -21,7 +21,7 @@ constexpr int kMostCompletions = 64;  // at one look at a device
 constexpr std::chrono::milliseconds kSilence{1000};
 
 // For goodbyes to leave; a NIC needs microseconds.
-constexpr std::chrono::milliseconds kFarewell{20};
+constexpr std::chrono::milliseconds kFarewell{5};
 
 }  // namespace
 
