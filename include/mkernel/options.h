@@ -38,11 +38,15 @@ struct Options {
   bool trace = false;
 
   // NICs that serve the node's GPUs: "mlx5_0,mlx5_1" to choose among these, "0=mlx5_0;1=mlx5_3" GPU by GPU.
-  // Empty: chosen by distance and speed.  Read by `mkernel topo`; no fabric has NICs so far.
+  // Empty: chosen by distance and speed.  Read by `mkernel topo`, and by the fabrics verbs and efa, which otherwise take
+  // the first that is active.
   std::string nics{};
 
-  // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY
-  // and MKERNEL_NICS.  A value that is no number where one is due is an Error that names the variable.
+  // What carries puts between nodes where ranks are processes: tcp, verbs or efa.
+  std::string net = "tcp";
+
+  // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,
+  // MKERNEL_NICS and MKERNEL_NET.  A value that is no number where one is due is an Error that names the variable.
   static Options from_env(Options base);
   static Options from_env();
 };

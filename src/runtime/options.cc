@@ -28,6 +28,7 @@ Options Options::from_env(Options base) {
   read_number("MKERNEL_TIMEOUT", base.timeout_ms);
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
   if (const char* nics = std::getenv("MKERNEL_NICS")) base.nics = nics;
+  if (const char* net = std::getenv("MKERNEL_NET")) base.net = net;
   return base;
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/fault_report.h"
 #include "runtime/host_device.h"
 #include "transport/fabric_kinds.h"
+#include "transport/nic_list.h"
 
 namespace mk::runtime {
 
@@ -50,7 +51,8 @@ void WorldState::connect_rails() {
   settings.rank = members_.first;
   settings.secret = bootstrap_->secret();
   settings.deadline = std::chrono::milliseconds(options_.timeout_ms);
-  port_ = open_port("tcp", settings, windows_);
+  settings.rdma.devices = nics_of_rank(options_.nics, shape_.local_of(members_.first));
+  port_ = open_port(options_.net, settings, windows_);
   std::unique_ptr<Fabric> fabric =
       port_->connect(bootstrap_->all_gather(port_->address(), "the addresses of all ranks' fabrics"));
   rings_[members_.first] = make_ring();
