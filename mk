@@ -58,14 +58,15 @@ install_missing() {
   if ((${#missing[@]})); then
     if ! may_install; then
       say "these packages are missing; install them with"
-      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev libhwloc-dev"
+      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev libhwloc-dev libibverbs-dev"
       exit 1
     fi
     install "${missing[@]}"
   fi
-  # Boost.Context is for the simulator alone, hwloc for `mkernel topo`.
+  # Boost.Context is for the simulator alone, hwloc for `mkernel topo`, libibverbs for the fabrics verbs and efa.
   try_once libboost-context-dev has_header boost/context/fiber.hpp
   try_once libhwloc-dev has_header hwloc.h
+  try_once libibverbs-dev has_header infiniband/verbs.h
 }
 
 # What some tests need, and are skipped without: mpirun, and links between network namespaces.

@@ -8,6 +8,7 @@
 #include "runtime/start_thread.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
+#include "transport/nic_list.h"
 
 namespace mk::runtime {
 
@@ -23,6 +24,7 @@ Rails::Rails(const WorldShape& shape, const Members& members, const Options& opt
   std::vector<std::string> addresses;
   for (int i = 0; i < members.count; ++i) {
     settings.rank = members.first + i;
+    settings.rdma.devices = nics_of_rank(options.nics, shape.local_of(settings.rank));
     ends_[i].port = open_port(fabric_, settings, windows);
     addresses.push_back(ends_[i].port->address());
   }

@@ -3,9 +3,11 @@
 #include "transport/fabric_kinds.h"
 
 #include "base/check.h"
+#include "transport/efa_port.h"
 #include "transport/loopback.h"
 #include "transport/shm_port.h"
 #include "transport/tcp_port.h"
+#include "transport/verbs_port.h"
 
 namespace mk {
 namespace {
@@ -38,6 +40,8 @@ constexpr FabricKind kKinds[] = {
      [](const PortSettings& settings, const WindowRegistry& windows) -> std::unique_ptr<FabricPort> {
        return std::make_unique<TcpPort>(settings, windows);
      }},
+    {"verbs", true, why_no_verbs, open_verbs_port},
+    {"efa", true, why_no_efa, open_efa_port},
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 
 #include "core/world_shape.h"
 #include "transport/fabric.h"
+#include "transport/rdma_settings.h"
 #include "transport/secret.h"
 #include "transport/tcp_settings.h"
 
@@ -31,6 +32,7 @@ struct PortSettings {
   std::string interface;
 
   TcpSettings tcp;
+  RdmaSettings rdma;
 };
 
 class FabricPort {
@@ -39,6 +41,9 @@ class FabricPort {
 
   // What the other ranks need to reach this one: bytes that mean something to their ports only.
   virtual std::string address() const = 0;
+
+  // What was chosen to carry the bytes, for people.
+  virtual std::string describe() const { return {}; }
 
   // Once.  `addresses` has one per rank; those off the rail are not looked at.  Throws Error if a peer is not there
   // within the deadline.

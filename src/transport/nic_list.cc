@@ -102,4 +102,18 @@ class Parser {
 
 NicList parse_nic_list(const std::string& text, const Topology& topology) { return Parser(text, topology).parse(); }
 
+std::vector<std::string> nics_of_rank(const std::string& text, int local) {
+  if (text.empty()) return {};
+  if (text.find_first_of("=;") == text.npos) {
+    const std::vector<std::string> names = split(text, ',');
+    return {names[static_cast<size_t>(local) % names.size()]};
+  }
+  const std::string wanted = fmt::format("{}=", local);
+  for (const std::string& part : split(text, ';')) {
+    if (part.starts_with(wanted)) return split(part.substr(wanted.size()), ',');
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              fmt::format("nics is '{}'; it has no NIC for rank {} of a node", text, local));
+}
+
 }  // namespace mk

@@ -49,6 +49,12 @@ class WindowRegistry {
     return holds(window, offset, bytes);
   }
 
+  // 0 if there is no such window.
+  uint64_t bytes(uint32_t window) const {
+    const std::shared_lock lock(mutex_);
+    return window < windows_.size() ? windows_[window].bytes : 0;
+  }
+
  private:
   bool holds(uint32_t window, uint64_t offset, uint64_t bytes) const {
     if (window >= windows_.size()) return false;

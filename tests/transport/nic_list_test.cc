@@ -71,5 +71,15 @@ TEST(NicList, OnAMachineWithoutNicsTheErrorSaysSo) {
   EXPECT_TRUE(refuses({"no mlx5_0", "no NIC at all"}, [] { parse_nic_list("mlx5_0", {}); }));
 }
 
+TEST(NicsOfRank, AreThoseOfItsNumberOrOneInTurn) {
+  const auto nics = [](const char* text, int local) { return nics_of_rank(text, local); };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(nics("", 0), Names{});
+  EXPECT_EQ(nics("nic0,nic1:2", 0), Names{"nic0"});
+  EXPECT_EQ(nics("nic0,nic1:2", 3), Names{"nic1:2"});
+  EXPECT_EQ(nics("0=nic0;1=nic1,nic2", 1), (Names{"nic1", "nic2"}));
+  EXPECT_TRUE(refuses({"'0=nic0;1=nic1'", "rank 2"}, [&] { nics("0=nic0;1=nic1", 2); }));
+}
+
 }  // namespace
 }  // namespace mk::test

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// transport/efa_absent.cc — a build without libefa.
+#include "mkernel/error.h"
+#include "transport/efa_port.h"
+
+namespace mk {
+
+std::unique_ptr<FabricPort> open_efa_port(const PortSettings&, const WindowRegistry&) {
+  throw Error(ErrorCode::kUnavailable, why_no_efa());
+}
+
+std::string why_no_efa() { return "this build has no libefa (Debian: libibverbs-dev)"; }
+
+}  // namespace mk

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT
+// transport/efa_capability.h — what headers of libefa name since rdma-core 46 only.
+#pragma once
+
+#include <infiniband/efadv.h>
+
+namespace mk {
+
+// False if the device is known not to write into a peer's memory.
+bool may_write(const efadv_device_attr& attributes);
+
+}  // namespace mk

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// transport/efa_port.cc — see efa_port.h.
+#include "transport/efa_port.h"
+
+#include "transport/efa_queue.h"
+#include "transport/rdma_fabric_port.h"
+
+namespace mk {
+namespace {
+
+constexpr RdmaKind kEfa = {
+    "efa", is_efa_device,
+    [](const RdmaDevice& device, const RdmaSettings&, const RdmaDepths& depths) -> std::unique_ptr<RdmaQueue> {
+      return std::make_unique<EfaQueue>(device, depths);
+    },
+    efa_most_bytes};
+
+}  // namespace
+
+std::unique_ptr<FabricPort> open_efa_port(const PortSettings& settings, const WindowRegistry& windows) {
+  return std::make_unique<RdmaFabricPort>(kEfa, settings, windows);
+}
+
+std::string why_no_efa() { return why_no_rdma(is_efa_device, "EFA device"); }
+
+}  // namespace mk

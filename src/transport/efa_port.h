@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// transport/efa_port.h — the efa fabric: scalable reliable datagrams of AWS's Elastic Fabric Adapter.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/fabric_port.h"
+#include "transport/window_registry.h"
+
+namespace mk {
+
+// Throws Error.
+std::unique_ptr<FabricPort> open_efa_port(const PortSettings& settings, const WindowRegistry& windows);
+
+// Empty if this machine has a device for it.
+std::string why_no_efa();
+
+}  // namespace mk

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// transport/rdma_fabric_port.cc — see rdma_fabric_port.h.
+#include "transport/rdma_fabric_port.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/check.h"
+#include "transport/rdma_fabric.h"
+
+namespace mk {
+namespace {
+
+void check_settings(const RdmaSettings& rdma) {
+  constexpr int kMostQueues = 64, kMostDepth = 8192;
+  check_arg(rdma.queues >= 1 && rdma.queues <= kMostQueues, "the RDMA fabric's queues are {}; it must be 1 to {}",
+            rdma.queues, kMostQueues);
+  check_arg(rdma.depth >= 1 && rdma.depth <= kMostDepth, "the RDMA fabric's depth is {}; it must be 1 to {}",
+            rdma.depth, kMostDepth);
+  check_arg(rdma.traffic_class >= 0 && rdma.traffic_class <= 255, "traffic_class is {}; it must be 0 to 255",
+            rdma.traffic_class);
+  check_arg(rdma.service_level >= 0 && rdma.service_level <= 15, "service_level is {}; it must be 0 to 15",
+            rdma.service_level);
+  check_arg(rdma.timeout >= 1 && rdma.timeout <= 31, "the RDMA timeout is {}; it must be 1 to 31", rdma.timeout);
+  check_arg(rdma.retries >= 0 && rdma.retries <= 7, "the RDMA retries are {}; it must be 0 to 7", rdma.retries);
+}
+
+}  // namespace
+
+RdmaFabricPort::RdmaFabricPort(const RdmaKind& kind, const PortSettings& settings, const WindowRegistry& windows)
+    : kind_(kind),
+      settings_(settings),
+      windows_(windows),
+      keys_(devices_, windows, settings.rank, settings.rdma.ordering) {
+  check_settings(settings.rdma);
+  open_devices();
+  make_lanes();
+}
+
+void RdmaFabricPort::open_devices() {
+  std::vector<std::string> names = settings_.rdma.devices;
+  if (names.empty()) names.emplace_back();
+  const int num_queues = settings_.rdma.queues * std::max(settings_.world.nodes - 1, 1);
+  const RdmaDepths depths = RdmaLane::depths(settings_.rdma.depth);
+  for (const std::string& name : names) {
+    devices_.push_back(std::make_unique<RdmaDevice>(name, settings_.rdma, kind_.serves));
+    const RdmaDevice& device = *devices_.back();
+    check_arg(std::max(depths.sends, depths.receives) <= device.attributes().max_qp_wr,
+              "the RDMA fabric's depth is {}; a queue pair of {} holds {} messages, so it must be at most {}",
+              settings_.rdma.depth, device.name(), device.attributes().max_qp_wr, device.attributes().max_qp_wr / 2);
+    devices_.back()->make_cq(num_queues * (depths.sends + depths.receives));
+  }
+}
+
+void RdmaFabricPort::make_lanes() {
+  const WorldShape& world = settings_.world;
+  const int num_devices = static_cast<int>(devices_.size());
+  address_ = {kind_.name, world.nodes, num_devices, settings_.rdma.queues, {}};
+  for (int node = 0; node < world.nodes; ++node) {
+    for (int device = 0; device < num_devices; ++device) {
+      for (int queue = 0; queue < settings_.rdma.queues; ++queue) {
+        RdmaQueueAddress& entry = address_.entries.emplace_back();
+        if (node == world.node_of(settings_.rank)) continue;
+        const int depth = settings_.rdma.depth;
+        auto made = kind_.make_queue(*devices_[device], settings_.rdma, RdmaLane::depths(depth));
+        lanes_.push_back(std::make_unique<RdmaLane>(std::move(made), device, depth));
+        entry = lanes_.back()->queue().address();
+      }
+    }
+  }
+}
+
+uint64_t RdmaFabricPort::most_bytes() const {
+  uint64_t most = std::numeric_limits<uint32_t>::max();  // a message's length has 32 bits
+  for (const auto& device : devices_) most = std::min(most, kind_.most_bytes(*device));
+  return settings_.rdma.most_bytes == 0 ? most : std::min(most, settings_.rdma.most_bytes);
+}
+
+std::unique_ptr<Fabric> RdmaFabricPort::connect(const std::vector<std::string>& addresses) {
+  const WorldShape& world = settings_.world;
+  const int rank = settings_.rank;
+  check_arg(static_cast<int>(addresses.size()) == world.size(), "there are {} addresses for {} ranks", addresses.size(),
+            world.size());
+  check_arg(world.nodes == 1 || !lanes_.empty(), "the {} port of rank {} was connected before", kind_.name, rank);
+  std::vector<RdmaFabric::Peer> peers;
+  auto lane = lanes_.begin();
+  for (int node = 0; node < world.nodes; ++node) {
+    const int peer = world.rank_at(node, world.local_of(rank));
+    if (peer == rank) continue;
+    const RdmaAddress theirs = decode_address(addresses[peer], peer, address_);
+    std::vector<RdmaLane*> to_peer;
+    for (int device = 0; device < theirs.devices; ++device) {
+      for (int queue = 0; queue < theirs.queues; ++queue, ++lane) {
+        (*lane)->queue().connect(theirs.at(world.node_of(rank), device, queue));
+        to_peer.push_back(lane->get());
+      }
+    }
+    peers.emplace_back(RdmaSender(rank, peer, std::move(to_peer), settings_.rdma, most_bytes()),
+                       RdmaReceiver(rank, peer, keys_));
+  }
+  return std::make_unique<RdmaFabric>(settings_, windows_, devices_, keys_, std::move(lanes_), std::move(peers));
+}
+
+std::string RdmaFabricPort::describe() const {
+  std::string text;
+  for (const auto& device : devices_) text += (text.empty() ? "" : "; ") + device->describe();
+  const std::string memory = keys_.describe();
+  return memory.empty() ? text : text + "; windows: " + memory;
+}
+
+std::string why_no_rdma(DeviceFilter serves, const char* what) {
+  return rdma_device_names(serves).empty() ? fmt::format("this machine has no {} (ibv_devices lists none)", what) : "";
+}
+
+}  // namespace mk

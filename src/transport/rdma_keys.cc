@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// transport/rdma_keys.cc — see rdma_keys.h.
+#include "transport/rdma_keys.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <mutex>
+#include <set>
+
+#include "mkernel/error.h"
+
+namespace mk {
+
+// On the wire: the address, then a key for each device.
+std::string RdmaKeys::share(uint32_t window) {
+  std::byte* const base = windows_.find(window, static_cast<uint32_t>(rank_), 0, 0);
+  if (base == nullptr) {
+    throw Error(ErrorCode::kInvalidArgument, fmt::format("window {} of rank {} is not here to share", window, rank_));
+  }
+  std::vector<RdmaMemory> memory;
+  const auto address = reinterpret_cast<uint64_t>(base);
+  std::string key(reinterpret_cast<const char*>(&address), sizeof(address));
+  for (const auto& device : devices_) {
+    memory.push_back(register_memory(*device, base, windows_.bytes(window), ordering_));
+    const uint32_t rkey = memory.back().rkey();
+    key.append(reinterpret_cast<const char*>(&rkey), sizeof(rkey));
+  }
+  const std::unique_lock lock(mutex_);
+  own_[window] = std::move(memory);
+  return key;
+}
+
+void RdmaKeys::learn(uint32_t window, int rank, const std::string& key) {
+  Remote remote;
+  if (key.size() != sizeof(remote.address) + devices_.size() * sizeof(uint32_t)) {
+    throw Error(ErrorCode::kFabric, fmt::format("rank {} has a key of {} bytes for window {}; {} devices were expected",
+                                                rank, key.size(), window, devices_.size()));
+  }
+  std::memcpy(&remote.address, key.data(), sizeof(remote.address));
+  remote.keys.resize(devices_.size());
+  std::memcpy(remote.keys.data(), key.data() + sizeof(remote.address), devices_.size() * sizeof(uint32_t));
+  const std::unique_lock lock(mutex_);
+  remote_[{window, static_cast<uint32_t>(rank)}] = std::move(remote);
+}
+
+std::vector<uint32_t> RdmaKeys::local_keys(uint32_t window) const {
+  const std::shared_lock lock(mutex_);
+  std::vector<uint32_t> keys;
+  if (const auto found = own_.find(window); found != own_.end()) {
+    for (const RdmaMemory& memory : found->second) keys.push_back(memory.lkey());
+  }
+  return keys;
+}
+
+RdmaKeys::Remote RdmaKeys::remote(uint32_t window, uint32_t rank) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = remote_.find({window, rank});
+  return found == remote_.end() ? Remote{} : found->second;
+}
+
+uint64_t* RdmaKeys::signal(uint32_t window, uint32_t index) const {
+  const std::shared_lock lock(mutex_);
+  const auto found = own_.find(window);
+  if (found == own_.end() || found->second.front().way != MemoryWay::kHost) return nullptr;
+  return reinterpret_cast<uint64_t*>(
+      windows_.find(window, static_cast<uint32_t>(rank_), uint64_t{index} * sizeof(uint64_t), sizeof(uint64_t)));
+}
+
+std::string RdmaKeys::describe() const {
+  const std::shared_lock lock(mutex_);
+  std::set<std::string> ways;
+  for (const auto& [window, memory] : own_) {
+    for (const RdmaMemory& on_device : memory) ways.insert(name_of(on_device.way));
+  }
+  return fmt::format("{}", fmt::join(ways, ", "));
+}
+
+}  // namespace mk

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT
+// transport/verbs_absent.cc — a build without libibverbs.
+#include "mkernel/error.h"
+#include "transport/verbs_port.h"
+
+namespace mk {
+
+std::unique_ptr<FabricPort> open_verbs_port(const PortSettings&, const WindowRegistry&) {
+  throw Error(ErrorCode::kUnavailable, why_no_verbs());
+}
+
+std::string why_no_verbs() { return "this build has no libibverbs (Debian: libibverbs-dev)"; }
+
+}  // namespace mk

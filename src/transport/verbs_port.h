@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// transport/verbs_port.h — the verbs fabric: reliable connections over InfiniBand or RoCE.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/fabric_port.h"
+#include "transport/window_registry.h"
+
+namespace mk {
+
+// Throws Error.
+std::unique_ptr<FabricPort> open_verbs_port(const PortSettings& settings, const WindowRegistry& windows);
+
+// Empty if this machine has a device for it.
+std::string why_no_verbs();
+
+}  // namespace mk

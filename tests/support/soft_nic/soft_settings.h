@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: MIT
+// tests/support/soft_nic/soft_settings.h — what the variable MKERNEL_SOFT_NIC asks of the software NIC.
+//
+// It is read when a device is opened, and holds words with a number each, such as "seed=7 down_after=100".
+#pragma once
+
+#include <cstdint>
+
+namespace mk::test::soft {
+
+constexpr const char* kVariable = "MKERNEL_SOFT_NIC";
+
+struct Settings {
+  // 0: everything in order and at once.  Else what may be reordered or delayed is, as the seed says.
+  uint64_t seed = 0;
+
+  // Packets that a device sends before its link goes down; 0: it never does.
+  uint64_t down_after = 0;
+
+  // Receives that a device loses, so that who sends to it finds no room; 0: none.
+  uint64_t lose_receives = 0;
+};
+
+Settings settings_from_env();
+
+}  // namespace mk::test::soft
