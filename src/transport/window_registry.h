@@ -34,10 +34,6 @@ class WindowRegistry {
   }
 
   // Of a window that is there.
-  uint64_t bytes(uint32_t window) const {
-    const std::shared_lock lock(mutex_);
-    return windows_.at(window).bytes;
-  }
   std::string handle(uint32_t window, int rank) const {
     const std::shared_lock lock(mutex_);
     return windows_.at(window).handles.at(rank);
