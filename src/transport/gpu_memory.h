@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "transport/tcp_socket.h"
+#include "transport/socket.h"
 
 namespace mk {
 
