@@ -67,4 +67,31 @@ MK_HD constexpr GridPos banded(int step, int rows, int cols, int band) {
   return banded_groups(step, 1, rows, cols, band).at;
 }
 
+// The same walk, prepared on the host: a step takes no division and no branch.  rows × cols is below 2^31.
+class Bands {
+ public:
+  constexpr Bands() = default;
+  constexpr Bands(int rows, int cols, int band) {
+    const int height = min_of(band, rows);
+    per_band_ = Divider(height * cols);
+    height_ = Divider(height);
+    last_height_ = Divider(rows % height == 0 ? height : rows % height);
+    whole_ = rows / height;
+  }
+
+  MK_HD constexpr GridPos at(int step) const {
+    const int bands_before = per_band_.quotient(step);
+    const Divider height = bands_before == whole_ ? last_height_ : height_;
+    const int inside = step - bands_before * per_band_.by();
+    const int col = height.quotient(inside);
+    return {bands_before * height_.by() + inside - col * height.by(), col};
+  }
+
+ private:
+  Divider per_band_;
+  Divider height_;
+  Divider last_height_;
+  int whole_ = 0;  // bands of full height
+};
+
 }  // namespace mk

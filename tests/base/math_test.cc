@@ -28,6 +28,25 @@ TEST(RoundUp, IsTheNextMultiple) {
   }
 }
 
+TEST(Divider, DividesAsDivisionDoes) {
+  constexpr int kMost = 0x7fffffff;
+  for (const int by : {1, 2, 3, 5, 7, 31, 32, 33, 641, 4096, 65535, 65537, 1 << 28, (1 << 30) + 1, kMost}) {
+    const Divider divider(by);
+    ASSERT_EQ(divider.by(), by);
+    for (const int64_t multiple : {int64_t{0}, int64_t{1}, int64_t{2}, int64_t{1000}, int64_t{kMost} / by}) {
+      for (const int64_t beside : {-1, 0, 1}) {
+        const int64_t a = multiple * by + beside;
+        if (a < 0 || a > kMost) continue;
+        ASSERT_EQ(divider.quotient(static_cast<int>(a)), a / by) << a << " / " << by;
+      }
+    }
+    ASSERT_EQ(divider.quotient(kMost), kMost / by) << by;
+  }
+  for (int by = 1; by <= 70; ++by) {
+    for (int a = 0; a <= 300; ++a) ASSERT_EQ(Divider(by).quotient(a), a / by) << a << " / " << by;
+  }
+}
+
 TEST(Wrap, IsCongruentAndInRange) {
   for (int n = 1; n <= 9; ++n) {
     for (int a = -30; a <= 30; ++a) {

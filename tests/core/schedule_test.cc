@@ -156,5 +156,26 @@ TEST(Banded, FinishesABandBeforeTheNextBegins) {
   }
 }
 
+TEST(Bands, AreTheSameWalk) {
+  for (const int rows : {1, 2, 3, 5, 8, 17}) {
+    for (const int cols : {1, 2, 7, 13}) {
+      for (const int band : {1, 2, 3, 4, 16, 100}) {
+        const Bands bands(rows, cols, band);
+        for (int step = 0; step < rows * cols; ++step) {
+          const GridPos at = bands.at(step), same = banded(step, rows, cols, band);
+          ASSERT_TRUE(at.row == same.row && at.col == same.col) << rows << " " << cols << " " << band << " " << step;
+        }
+      }
+    }
+  }
+}
+
+// A band that is higher than the grid is no reason to overflow.
+TEST(Bands, HoldAGridOfOneRow) {
+  const Bands bands(1, 1 << 30, 1 << 20);
+  EXPECT_EQ(bands.at((1 << 30) - 1).col, (1 << 30) - 1);
+  EXPECT_EQ(bands.at((1 << 30) - 1).row, 0);
+}
+
 }  // namespace
 }  // namespace mk::test

@@ -45,6 +45,9 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
   }
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
+  if (post.index < p.layout.per_shard.by()) {  // at once: own rows are not waited for
+    job.begin(&p.own, coords<Config>(p.layout, own_tile_at(p.layout, p.view.rank, post.index), p.view.rank));
+  }
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     if (alive && !wait_for_rows(machine, p.layout, tile)) {
@@ -124,7 +127,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __gr
     const int worker = roles.communicating() + compute_block;
     compute<Config, Element, kOrder>(p, {Role::kCompute, compute_block, roles.compute}, worker, memory);
   }
-  sm90::end_jobs<Config>();
+  __syncthreads();
   sm90::leave_block(p.view, roles);
 }
 

@@ -123,6 +123,9 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCoun
   layout.part_size = round_up<int64_t>(ceil_div(chunk, parts), 16);  // what a GPU copies at once
   layout.parts = static_cast<int>(ceil_div(chunk, layout.part_size));
   dense::check_num_tiles(problem, layout.num_tiles());
+  layout.shard_order = Bands(layout.row_blocks, layout.col_blocks, tile.band);
+  layout.node_order = Bands(problem.world.ranks * layout.row_blocks, layout.col_blocks, tile.band);
+  layout.per_shard = Divider(layout.row_blocks * layout.col_blocks);
   return layout;
 }
 

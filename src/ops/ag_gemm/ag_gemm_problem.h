@@ -11,6 +11,7 @@
 
 #include "base/macros.h"
 #include "core/roles.h"
+#include "core/schedule.h"
 #include "core/tile.h"
 #include "core/world_shape.h"
 #include "mkernel/ag_gemm.h"
@@ -40,9 +41,12 @@ struct Layout {
   int tile_n = 0;
   int row_blocks = 0;  // per shard; also chunks per shard
   int col_blocks = 0;
-  int band = 1;     // row blocks that share columns in the order of visit
-  int cluster = 1;  // workers that compute a tile together
-  int parts = 1;    // of a chunk
+  int band = 1;       // row blocks that share columns in the order of visit
+  Bands shard_order;  // of the tiles of a shard,
+  Bands node_order;   // and of those of another node's shards, which are computed side by side
+  Divider per_shard;  // tiles of a shard
+  int cluster = 1;    // workers that compute a tile together
+  int parts = 1;      // of a chunk
   int64_t part_size = 0;
   RoleCounts roles;
 

@@ -30,19 +30,23 @@
 
 namespace mk::ag_gemm_op {
 
+// A tile of own rows: `number` is below layout.per_shard.by().
+MK_HD constexpr Tile own_tile_at(const Layout& layout, int rank, int64_t number) {
+  const GridPos at = layout.shard_order.at(static_cast<int>(number));
+  return {number, rank, at.row, at.col};
+}
+
 MK_HD constexpr Tile tile_at(const Layout& layout, int rank, int64_t number) {
   const WorldShape& world = layout.world;
-  const int per_source = layout.row_blocks * layout.col_blocks;
-  const int step = static_cast<int>(number);  // 32 bits: a GPU divides 64 in software
-  const int sources_before = quotient(step, per_source);
+  const int step = static_cast<int>(number);  // 32 bits: a GPU multiplies 64 in parts
+  const int sources_before = layout.per_shard.quotient(step);
+  if (sources_before == 0) return own_tile_at(layout, rank, number);
   if (sources_before < world.ranks) {
-    const int source = sources_before == 0 ? rank : source_at(world, rank, sources_before);
-    const GridPos at = banded(step - sources_before * per_source, layout.row_blocks, layout.col_blocks, layout.band);
-    return {number, source, at.row, at.col};
+    const GridPos at = layout.shard_order.at(step - sources_before * layout.per_shard.by());
+    return {number, source_at(world, rank, sources_before), at.row, at.col};
   }
   const int first_of_node = sources_before / world.ranks * world.ranks;
-  const GridPos at =
-      banded(step - first_of_node * per_source, world.ranks * layout.row_blocks, layout.col_blocks, layout.band);
+  const GridPos at = layout.node_order.at(step - first_of_node * layout.per_shard.by());
   return {number, source_at(world, rank, first_of_node + at.row % world.ranks), at.row / world.ranks, at.col};
 }
 

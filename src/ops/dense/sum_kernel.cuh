@@ -160,7 +160,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_c
     };
     sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
   }
-  sm90::end_jobs<Config>();
+  __syncthreads();
   sm90::leave_block(p.view, roles);
 }
 

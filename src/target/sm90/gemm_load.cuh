@@ -20,10 +20,36 @@ class LoadJob {
   }
 
   // The whole warp calls this, and what comes after it.
-  __device__ void load(const CUtensorMap* a, const TileCoords& at) {
-    const int begun = tiles_ == 0 ? begin(a, at) : 0;
+  //
+  // Meets the block, with some blocks of k of the first tile under way.  All at once would come in at the same late
+  // time, so half of the stages wait until the first block is there.  Stages of a cluster are filled by all its blocks,
+  // so there only A comes before all have met.
+  __device__ void begin(const CUtensorMap* a, const TileCoords& at) {
+    begun_ = min_of(Config::kCluster > 1 ? Config::kStages : Config::kStages / 2, k_blocks_);
     if (is_one_lane()) {
-      if (begun > 0) wait_phase(&shared_.full[0], 0);  // see begin
+#pragma unroll 1  // little code: it comes out of memory, too
+      for (int block = 0; block < begun_; ++block) {
+        if constexpr (Config::kCluster > 1) {
+          load_a(a, at, block, block);
+        } else {
+          load_block(a, at, block);
+        }
+      }
+    }
+    __syncwarp();
+    begin_loads<Config>();
+    if (Config::kCluster > 1 && is_one_lane()) {
+#pragma unroll 1
+      for (int block = 0; block < begun_; ++block, ++cursor_) load_b(at, block, block);
+    }
+  }
+
+  // Begins, too, if that was not done.
+  __device__ void load(const CUtensorMap* a, const TileCoords& at) {
+    if (begun_ == 0) begin(a, at);
+    const int begun = tiles_ == 0 ? begun_ : 0;
+    if (is_one_lane()) {
+      if (Config::kCluster == 1 && begun > 0) wait_phase(&shared_.full[0], 0);  // see begin
       for (int block = begun; block < k_blocks_; ++block) {
         wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
         load_block(a, at, block);
@@ -33,9 +59,17 @@ class LoadJob {
     __syncwarp();
   }
 
-  // A block may have no tile at all.
+  // A block may have no tile at all.  Blocks of a cluster free this one's stages from afar: it stays until they have.
   __device__ void finish() {
-    if (tiles_ == 0) begin_loads<Config>();
+    if (begun_ == 0) begin_loads<Config>();
+    if constexpr (Config::kCluster > 1) {
+      if (is_one_lane()) {
+        for (int stage = 0; stage < Config::kStages; ++stage, ++cursor_) {
+          wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
+        }
+      }
+      __syncwarp();
+    }
   }
 
   // The tile that comes next and all after it have no rows; they are loaded all the same.
@@ -51,46 +85,38 @@ class LoadJob {
   static constexpr int kBlockBytes =
       kOrder == BOrder::kNK ? 2 * Config::kTileK * (Config::kTileM + Config::kTileN) : Config::kStageBytes;
 
-  // Meets the block; says how many blocks of k of the first tile are under way.  All at once would come in at the same
-  // late time, so half of the stages wait until the first block is there.  Stages of a cluster are filled by all its
-  // blocks, so there none is before all have met.
-  __device__ int begin(const CUtensorMap* a, const TileCoords& at) {
-    const int fresh = Config::kCluster > 1 ? 0 : min_of(Config::kStages / 2, k_blocks_);
-    if (is_one_lane()) {
-#pragma unroll 1  // little code: it comes out of memory, too
-      for (int block = 0; block < fresh; ++block) load_block(a, at, block);
-    }
-    __syncwarp();
-    begin_loads<Config>();
-    return fresh;
-  }
-
   // Into a stage that is empty.
   __device__ void load_block(const CUtensorMap* a, const TileCoords& at, int block) {
-    uint64_t* full = &shared_.full[cursor_.slot];
-    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, uint32_t{kBlockBytes});
-    const int32_t from[3] = {block * Config::kTileK, at.row, at.a_shard};
-    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[cursor_.slot], a, from, full);
-    load_b(block * Config::kTileK, at.col, full);
+    load_a(a, at, block, cursor_.slot);
+    load_b(at, block, cursor_.slot);
     ++cursor_;
   }
 
-  __device__ void load_b(int k, int col, uint64_t* full) {
+  __device__ void load_a(const CUtensorMap* a, const TileCoords& at, int block, int stage) {
+    uint64_t* full = &shared_.full[stage];
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, uint32_t{kBlockBytes});
+    const int32_t from[3] = {block * Config::kTileK, at.row, at.a_shard};
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[stage], a, from, full);
+  }
+
+  __device__ void load_b(const TileCoords& at, int block, int stage) {
+    const int k = block * Config::kTileK;
     const int first = Config::kCluster > 1 ? static_cast<int>(block_in_cluster()) * kCols : 0;
     if constexpr (kOrder == BOrder::kNK) {
-      const int32_t from[3] = {k, col + first, 0};
-      load_box(first * Config::kTileK, from, full);
+      const int32_t from[3] = {k, at.col + first, 0};
+      load_box(stage, first * Config::kTileK, from);
     } else {
 #pragma unroll
       for (int box = 0; box < kCols; box += Config::kBox) {
-        const int32_t from[3] = {col + first + box, k, 0};
-        load_box((first + box) * Config::kTileK, from, full);
+        const int32_t from[3] = {at.col + first + box, k, 0};
+        load_box(stage, (first + box) * Config::kTileK, from);
       }
     }
   }
 
-  __device__ void load_box(int to, const int32_t (&from)[3], uint64_t* full) {
-    Element* b = shared_.b[cursor_.slot] + to;
+  __device__ void load_box(int stage, int to, const int32_t (&from)[3]) {
+    uint64_t* full = &shared_.full[stage];
+    Element* b = shared_.b[stage] + to;
     if constexpr (Config::kCluster > 1) {
       constexpr uint16_t kEveryBlock = (1 << Config::kCluster) - 1;
       ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, b, b_, from, full, kEveryBlock);
@@ -103,6 +129,7 @@ class LoadJob {
   const CUtensorMap* b_;
   const int k_blocks_;
   Cursor<Config::kStages> cursor_;
+  int begun_ = 0;  // blocks of k of the first tile that did not wait for a stage
   int64_t tiles_ = 0;
 };
 

@@ -94,23 +94,17 @@ __device__ Element* last_box(GemmShared<Config, Element>& shared, int consumer, 
   return own_rows + box % kBoxesPerStage * Config::kBox * Config::kTileK;
 }
 
-// Every thread of the block, or of the cluster's blocks, has come here.
+// Every thread of the block comes here before it uses what another thread prepared, here or in another block.
+// The load job's warp has the same in two halves: blocks of a cluster hear of its barriers while it works its first
+// tile out.
 template <class Config>
-__device__ void meet() {
+__device__ void begin_jobs() {
   if constexpr (Config::kCluster > 1) {
     arrive_at_cluster();
     wait_for_cluster();
   } else {
     __syncthreads();
   }
-}
-
-// Every thread of the block comes here before it uses what another thread prepared, here or in another block.
-// The load job's warp has the same in two halves: blocks of a cluster hear of its barriers while it works its first
-// tile out.
-template <class Config>
-__device__ void begin_jobs() {
-  meet<Config>();
 }
 template <class Config>
 __device__ void loads_prepared() {
@@ -123,12 +117,6 @@ __device__ void begin_loads() {
   } else {
     __syncthreads();
   }
-}
-
-// Every thread of the block comes here before it leaves: the other blocks are done with its memory.
-template <class Config>
-__device__ void end_jobs() {
-  meet<Config>();
 }
 
 }  // namespace mk::sm90

@@ -73,8 +73,9 @@ __device__ inline void arrive_in_cluster(uint64_t* barrier, uint32_t block) {
 
 __device__ inline uint32_t block_in_cluster() { return ptx::get_sreg_cluster_ctarank(); }
 
-// After wait_for_cluster every thread of the cluster's blocks has come to arrive_at_cluster.
-__device__ inline void arrive_at_cluster() { ptx::barrier_cluster_arrive(); }
+// After wait_for_cluster every thread of the cluster's blocks has come to arrive_at_cluster.  It makes nothing visible
+// but what barriers_before_use did: a release would wait for the whole GPU's memory, at every launch.
+__device__ inline void arrive_at_cluster() { ptx::barrier_cluster_arrive(ptx::sem_relaxed); }
 __device__ inline void wait_for_cluster() { ptx::barrier_cluster_wait(); }
 
 // Brings a tensor map near before the first copy asks for it.
