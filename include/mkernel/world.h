@@ -35,9 +35,9 @@ class World {
   static World join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options = {});
 
   // A World of the processes that torchrun, mpirun or srun started, this one with the rank it was given: as many ranks
-  // a node as there are on a machine, or nodes x ranks_per_node as asked for.  How they meet, and what keeps others
-  // out, is in docs/transports.md; all ranks make their Worlds in the same order.  Throws Error(kInvalidArgument),
-  // naming the variable, if the environment is no launcher's.
+  // a node as there are on a machine, or nodes x ranks_per_node as asked for (0: the launcher says).  How they meet,
+  // and what keeps others out, is in docs/transports.md; all ranks make their Worlds in the same order.  Throws
+  // Error(kInvalidArgument), naming the variable, if the environment is no launcher's.
   static World from_env(const Options& options = Options::from_env());
   static World from_env(int nodes, int ranks_per_node, const Options& options = Options::from_env());
 

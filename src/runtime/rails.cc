@@ -40,13 +40,19 @@ void Rails::connect(const std::vector<std::string>& addresses) {
   std::vector<std::exception_ptr> troubles(ends_.size());
   std::vector<std::thread> threads;
   for (size_t i = 0; i < ends_.size(); ++i) {
-    threads.push_back(start_thread([&, i] {
+    const auto connect_one = [&, i] {
       try {
         ends_[i].fabric = ends_[i].port->connect(addresses);
       } catch (...) {
         troubles[i] = std::current_exception();
       }
-    }));
+    };
+    try {
+      threads.push_back(start_thread(connect_one));
+    } catch (const Error&) {
+      troubles[i] = std::current_exception();
+      break;  // those that have started give up at the deadline
+    }
   }
   for (std::thread& thread : threads) thread.join();
   for (const std::exception_ptr& trouble : troubles) {

@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMostBytes = 64 << 10;
 
 [[noreturn]] void fail(const char* what, const std::string& path) {
-  throw Error(ErrorCode::kUnavailable, fmt::format("{} {}: {}", path, what, std::strerror(errno)));
+  throw Error(ErrorCode::kFabric, fmt::format("{} {}: {}", path, what, std::strerror(errno)));
 }
 
 // A file beside `path` with the text, under a name of its own.
@@ -71,7 +71,7 @@ std::optional<std::string> read_private_file(const std::string& path) {
   if (fstat(file.number(), &found) != 0) fail("cannot be read", path);
   if (found.st_uid != geteuid() || (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Error(
-        ErrorCode::kUnavailable,
+        ErrorCode::kFabric,
         fmt::format("{} is of user {} and mode {:o}; it must be of user {} and mode 600, for nobody else to read", path,
                     found.st_uid, found.st_mode & 07777, geteuid()));
   }

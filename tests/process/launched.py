@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -19,9 +20,16 @@ MOST_SECONDS = 100
 
 
 def free_port():
-    with socket.socket() as listener:
-        listener.bind(("", 0))
-        return listener.getsockname()[1]
+    """Free, and so is the next one; from below those that the kernel gives to whoever asks for any."""
+    while True:
+        port = random.randrange(20000, 32000)
+        try:
+            with socket.socket() as one, socket.socket() as next_one:
+                one.bind(("", port))
+                next_one.bind(("", port + 1))
+                return port
+        except OSError:
+            continue
 
 
 def torchrun(rank, nodes, ranks, port):
