@@ -34,10 +34,10 @@ struct RdmaSettings {
   int traffic_class = 0;
   int service_level = 0;
 
-  // A message without an answer is sent again after 4.096 µs · 2^timeout, `retries` times (at most 7), then the
-  // peer counts as gone.  verbs only: an EFA device decides for itself.
+  // A message without an answer is sent again after 4.096 µs · 2^timeout, `retries` times (at most 7, which soft-RoCE
+  // takes for ever), then the peer counts as gone.  verbs only: an EFA device decides for itself.
   int timeout = 14;
-  int retries = 7;
+  int retries = 6;
 
   // The longest message; longer puts are cut into parts.  0: the device's limit.
   uint64_t most_bytes = 0;
