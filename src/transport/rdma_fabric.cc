@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 
 #include "mkernel/error.h"
 #include "transport/rdma_completion.h"
@@ -69,7 +70,7 @@ PutResult RdmaFabric::poll(std::vector<uint64_t>& completed) {
     for (Peer& peer : peers_) peer.sender.move(now_);
     reap(completed);
     check_peers();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return fail(error.what());
   }
   return PutResult::kSent;
