@@ -121,7 +121,7 @@ TEST_P(RdmaFabric, CarriesWhatProxiesTakeFromTheirRings) {
   std::vector<std::unique_ptr<runtime::Proxy>> proxies;
   for (const int rank : {0, 1}) {
     proxies.push_back(std::make_unique<runtime::Proxy>(rings[rank].view(), world.take_fabric(rank), &stop[rank],
-                                                       std::chrono::microseconds{0}));
+                                                       runtime::ProxySettings{}));
   }
   const auto work = [&](int rank) {
     const Producer producer{rings[rank].view()};
