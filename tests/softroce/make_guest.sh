@@ -3,7 +3,7 @@
 # tests/softroce/make_guest.sh — makes the kernel and the initramfs of a guest with soft-RoCE devices: make_guest.sh FOLDER
 #
 # The kernel is Debian's: its package is downloaded and unpacked, never installed.  What it leaves is FOLDER/vmlinuz and
-# FOLDER/initrd.gz, the second one last and whole: who finds it has a guest.
+# FOLDER/initrd.gz, the second one last and only if the guest has run here with its devices: who finds it has a guest.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 modules=(virtio_pci 9p 9pnet_virtio overlay veth ib_uverbs rdma_rxe crc32_generic crc32c_generic)
@@ -42,6 +42,8 @@ done
 [[ -e root/mods/rdma_rxe.ko ]] || { echo "$package has no rdma_rxe" >&2; exit 1; }
 install -m 755 "$here/guest_init.sh" root/init
 
-cp "unpacked/boot/vmlinuz-$version" "$folder/vmlinuz"
+cp "unpacked/boot/vmlinuz-$version" vmlinuz
 (cd root && find . | cpio --quiet -o -H newc) | gzip -1 >initrd.gz
-mv initrd.gz "$folder/initrd.gz"
+mkdir out
+"$here/run_guest.sh" . out 120 "$here/guest_devices.sh"
+mv vmlinuz initrd.gz "$folder"
