@@ -75,6 +75,18 @@ install_for_tests() {
   try_once iproute2 has_tool tc
 }
 
+# The guest in which tests have real RDMA devices (tests/softroce).  It is tried once; `install` also brings the lists in
+# which its kernel is found.
+make_guest() {
+  [[ ! -e build/softroce-tried ]] || return 0
+  mkdir -p build && touch build/softroce-tried
+  say "making a guest with soft-RoCE devices"
+  {
+    may_install && install qemu-system-x86 busybox-static cpio kmod xz-utils ibverbs-providers iproute2 &&
+      tests/softroce/make_guest.sh build/softroce
+  } >build/softroce.log 2>&1 || say "the guest cannot be made here, see build/softroce.log"
+}
+
 # ninja's output: a line of progress every few seconds, and whatever is no progress.
 show_progress() {
   local line shown=$SECONDS
@@ -136,7 +148,7 @@ run_all_tests() {
 in_tree=()  # a command that starts what is built and tested
 case "${1:-}" in
   "") echo "$usage" >&2; exit 2 ;;
-  test) install_missing; install_for_tests; run_all_tests ;;
+  test) install_missing; install_for_tests; make_guest; run_all_tests ;;
   build) install_missing; build build all ;;
   *)
     install_missing

@@ -51,10 +51,10 @@ struct NarrowTcp : Kind<"tcp"> {
   }
 };
 
-// On NICs in software (tests/support/soft_nic), in the order that the seed says.
+// On NICs in software (tests/support/soft_nic), in the order that the seed says; on the machine's own as it is.
 template <Text name, uint64_t seed>
 struct Soft : Kind<name> {
-  static std::string label() { return name.chars + ("_seed_" + std::to_string(seed)); }
+  static std::string label() { return name.chars + (seed == 0 ? "" : "_seed_" + std::to_string(seed)); }
   static PortSettings settings() {
     setenv("MKERNEL_SOFT_NIC", ("seed=" + std::to_string(seed)).c_str(), 1);
     return {};
