@@ -8,6 +8,12 @@
 
 namespace mk::bench {
 
+// Of at least one value.
+inline double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
 struct Timing {
   double median_us = 0;
   double p99_us = 0;
@@ -15,10 +21,8 @@ struct Timing {
   // At least one time.  The 99th percentile is the smallest that 99 % do not exceed.
   static Timing of(std::vector<double> times) {
     std::sort(times.begin(), times.end());
-    const size_t count = times.size();
-    const double median = (times[(count - 1) / 2] + times[count / 2]) / 2;
-    const size_t rank = static_cast<size_t>(std::ceil(0.99 * static_cast<double>(count)));
-    return {median, times[std::max<size_t>(rank, 1) - 1]};
+    const size_t rank = static_cast<size_t>(std::ceil(0.99 * static_cast<double>(times.size())));
+    return {median(times), times[std::max<size_t>(rank, 1) - 1]};
   }
 };
 

@@ -10,6 +10,7 @@
 #include "build_info.h"
 #include "flags.h"
 #include "mkernel/options.h"
+#include "netbench_flags.h"
 #include "operators.h"
 #include "sim_flags.h"
 #include "topo_flags.h"
@@ -95,6 +96,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   const CLI::App* sim = add_sim_command(app, line.sim);
   const CLI::App* bench = add_bench_command(app, line.bench);
   const CLI::App* topo = add_topo_command(app, line.topo);
+  const CLI::App* netbench = add_netbench_command(app, line.netbench);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp&) {
@@ -106,20 +108,22 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     throw UsageError(one_line(error.what()) + " (see mkernel --help)");
   }
-  const std::pair<const CLI::App*, Action> commands[] = {{run, Action::kRun},     {info, Action::kInfo},
-                                                         {fuzz, Action::kFuzz},   {sim, Action::kSim},
-                                                         {bench, Action::kBench}, {topo, Action::kTopo}};
+  const std::pair<const CLI::App*, Action> commands[] = {
+      {run, Action::kRun},     {info, Action::kInfo}, {fuzz, Action::kFuzz},        {sim, Action::kSim},
+      {bench, Action::kBench}, {topo, Action::kTopo}, {netbench, Action::kNetbench}};
   int named = 0;
   for (const auto& [command, action] : commands) {
     if (!command->parsed()) continue;
     ++named;
     line.action = action;
   }
-  check_usage(named == 1, "one command is required: run, info, topo, fuzz, sim or bench (see mkernel --help)");
+  check_usage(named == 1,
+              "one command is required: run, info, topo, fuzz, sim, bench or netbench (see mkernel --help)");
   if (line.action == Action::kRun) check_run(line.run);
   if (line.action == Action::kFuzz) check_fuzz(line.fuzz);
   if (line.action == Action::kSim) check_sim(line.sim);
   if (line.action == Action::kBench) check_bench(line.bench);
+  if (line.action == Action::kNetbench) check_netbench(line.netbench);
   return line;
 }
 

@@ -44,6 +44,7 @@ int execute(const CommandLine& line) {
     case Action::kSim: return sim_command(line.sim);
     case Action::kBench: return bench_command(line.bench);
     case Action::kTopo: return topo_command(line.topo);
+    case Action::kNetbench: return netbench_command(line.netbench);
     case Action::kPrint: fmt::print("{}", line.text); break;
   }
   return kExitCorrect;

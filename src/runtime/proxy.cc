@@ -150,7 +150,7 @@ uint32_t Proxy::take_commands() {
     if (result == PutResult::kFull && !std::exchange(was_full_, true)) add(counters_.full, 1);
     if (result == PutResult::kFull) break;
     was_full_ = false;
-    if (num_joined > 1) joined_[ring_.position()] = num_joined;
+    completions_.put(num_joined);
     count_put(command, num_joined);
     ring_.pop(num_joined);
     taken += num_joined;
@@ -180,16 +180,8 @@ void Proxy::count_put(const Command& command, uint32_t num_joined) {
 }
 
 void Proxy::publish_completed() {
-  for (const uint64_t ticket : tickets_) {
-    const auto joined = joined_.extract(ticket);
-    const uint32_t num = joined.empty() ? 1 : joined.mapped();
-    for (uint32_t i = 0; i < num; ++i) ahead_.insert(ticket + i);
-  }
-  while (!ahead_.empty() && *ahead_.begin() == completed_) {
-    ahead_.erase(ahead_.begin());
-    ++completed_;
-  }
-  ring_.complete(completed_);
+  for (const uint64_t ticket : tickets_) completions_.complete(ticket);
+  ring_.complete(completions_.all_below());
 }
 
 void Proxy::fail() {

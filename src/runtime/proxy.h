@@ -14,10 +14,8 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -25,6 +23,7 @@
 #include "base/atomics.h"
 #include "core/ring.h"
 #include "mkernel/network_stats.h"
+#include "runtime/completions.h"
 #include "transport/fabric.h"
 
 namespace mk::runtime {
@@ -74,10 +73,8 @@ class Proxy {
   uint64_t* stop_;
   ProxySettings settings_;
 
-  uint64_t completed_ = 0;               // all tickets below are complete
-  std::set<uint64_t> ahead_;             // complete, but an earlier one is not
-  std::vector<uint64_t> tickets_;        // poll's scratch
-  std::map<uint64_t, uint32_t> joined_;  // commands that a ticket stands for, if several
+  Completions completions_;
+  std::vector<uint64_t> tickets_;  // poll's scratch
   bool was_full_ = false;
   Counters counters_;
 

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// tools/netbench_command.cc — `mkernel netbench`: rank 0 measures and prints here, rank 1 is a process or a thread.
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <thread>
+
+#include "bench/plain_streams.h"
+#include "commands.h"
+#include "launcher.h"
+#include "mkernel/options.h"
+#include "netbench_report.h"
+#include "transport/fabric_kinds.h"
+#include "usage.h"
+
+namespace mk::tools {
+namespace {
+
+using bench::NetMemory;
+using bench::NetRank;
+
+class Output {
+ public:
+  explicit Output(const std::optional<std::string>& file) {
+    if (!file) return;
+    json_.open(*file, std::ios::app);
+    check_usage(json_.good(), "--json is '{}', which cannot be written", *file);
+  }
+
+  void print(const std::string& text) const {
+    fmt::print("{}", text);
+    std::fflush(stdout);
+  }
+  void print(const std::string& text, const std::string& json) {
+    print(text);
+    if (!json_.is_open()) return;
+    json_ << json << std::endl;
+    if (!json_.good()) throw std::runtime_error("cannot write the --json file");
+  }
+
+ private:
+  std::ofstream json_;
+};
+
+// One fabric between two ranks.
+class Duel {
+ public:
+  Duel(const FabricKind& kind, const NetbenchRequest& request, Output& output)
+      : kind_(kind), request_(request), output_(output), memory_(half_bytes(request)) {}
+
+  // Returns the exit code.  Throws Error.
+  int run() {
+    if (!kind_.between_processes) return run_threads();
+    RunRequest two_processes;
+    two_processes.launcher = Launcher::kFork;
+    two_processes.nodes = bench::kNetRanks;
+    two_processes.ranks = 1;
+    return with_launcher(two_processes, 0, [this](const Seat& seat) {
+      WindowRegistry registry;
+      const NetMemory::Windows windows = memory_.add_own(registry, seat.rank);
+      return measure(seat.rank, registry, windows);
+    });
+  }
+
+ private:
+  static uint64_t half_bytes(const NetbenchRequest& request) {
+    uint64_t most = 0;
+    for (const uint64_t size : request.sizes) most = std::max(most, bench::window_bytes(size));
+    return most;
+  }
+
+  int run_threads() {
+    WindowRegistry registry;
+    const NetMemory::Windows windows = memory_.add_all(registry);
+    std::exception_ptr trouble;
+    std::thread other([&] {
+      try {
+        measure(1, registry, windows);
+      } catch (...) {
+        trouble = std::current_exception();
+      }
+    });
+    int code = kExitFailed;
+    try {
+      code = measure(0, registry, windows);
+    } catch (...) {
+      other.join();
+      throw;
+    }
+    other.join();
+    if (trouble != nullptr) std::rethrow_exception(trouble);
+    return code;
+  }
+
+  std::unique_ptr<Bootstrap> meet(int rank) {
+    if (rank != 0) return std::make_unique<Bootstrap>(id_, rank, bench::kNetRanks, bench::kNetDeadline);
+    return std::make_unique<Bootstrap>(std::move(rendezvous_), bench::kNetRanks, bench::kNetDeadline);
+  }
+
+  // Sockets beside the fabric, as many as it has itself.
+  bench::NetBaseline baseline() const {
+    if (kind_.name != "tcp") return {};
+    return [](NetRank& rank, double seconds) { return bench::plain_streams(rank, TcpSettings{}.connections, seconds); };
+  }
+
+  int measure(int rank, const WindowRegistry& registry, const NetMemory::Windows& windows) {
+    NetRank end(kind_.name, meet(rank), memory_, registry, windows, Options::from_env().nics);
+    uint64_t wrong = 0;
+    for (const uint64_t size : request_.sizes) {
+      const bench::PutFigures figures = bench::measure_puts(end, size, request_.seconds, baseline());
+      wrong += figures.wrong_bytes;
+      if (rank != 0) continue;
+      output_.print(puts_row(kind_.name, figures),
+                    to_json(kind_.name, kind_.between_processes ? "processes" : "threads", figures));
+    }
+    end.part();
+    return wrong == 0 ? kExitCorrect : kExitFailed;
+  }
+
+  const FabricKind& kind_;
+  const NetbenchRequest& request_;
+  Output& output_;
+  NetMemory memory_;
+  std::unique_ptr<Rendezvous> rendezvous_ = std::make_unique<Rendezvous>();
+  UniqueId id_ = rendezvous_->id();
+};
+
+// With the fabric's name before what is said.
+int duel(const FabricKind& kind, const NetbenchRequest& request, Output& output) {
+  try {
+    return Duel(kind, request, output).run();
+  } catch (const Error& error) {
+    fmt::print(stderr, "mkernel: {}: {}\n", kind.name, error.what());
+    return kExitFailed;
+  }
+}
+
+}  // namespace
+
+int netbench_command(const NetbenchRequest& request) {
+  Output output(request.json);
+  int code = kExitCorrect;
+  const bool is_all = request.net == "all";
+  if (!is_all) {
+    const std::string missing = fabric_kind(request.net).why_not();
+    check_usage(missing.empty(), "--net is {}, which cannot be used here: {}", request.net, missing);
+  }
+  output.print(puts_header());
+  for (const FabricKind& kind : fabric_kinds()) {
+    if (!is_all && kind.name != request.net) continue;
+    if (const std::string missing = kind.why_not(); !missing.empty()) {
+      output.print(unusable_row(kind.name, missing), unusable_json(kind.name, missing));
+    } else {
+      code = std::max(code, duel(kind, request, output));
+    }
+  }
+  output.print("\n" + commands_header());
+  for (const int producers : {1, 4}) {
+    const bench::CommandFigures figures = bench::measure_commands(producers, request.seconds);
+    output.print(commands_row(figures), to_json(figures));
+  }
+  return code;
+}
+
+}  // namespace mk::tools
