@@ -23,6 +23,13 @@ constexpr double kSpare = 0.45;
 // staging ahead of the network gains nothing.
 constexpr double kSendShare = 0.7;
 
+// Rows of other nodes come until the end, and a band is begun when its last rows are there: one that a wave computes
+// leaves least to do after that.  But lower than half of what shares operands well is too low.
+int far_band(const Layout& layout) {
+  const int in_a_wave = layout.roles.compute / layout.cluster / layout.col_blocks;
+  return 2 * in_a_wave >= layout.band ? std::min(layout.band, in_a_wave) : layout.band;
+}
+
 }  // namespace
 
 void check_problem(const Problem& problem, DeviceKind device) {
@@ -124,7 +131,7 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCoun
   layout.parts = static_cast<int>(ceil_div(chunk, layout.part_size));
   dense::check_num_tiles(problem, layout.num_tiles());
   layout.shard_order = Bands(layout.row_blocks, layout.col_blocks, tile.band);
-  layout.node_order = Bands(problem.world.ranks * layout.row_blocks, layout.col_blocks, tile.band);
+  layout.node_order = Bands(problem.world.ranks * layout.row_blocks, layout.col_blocks, far_band(layout));
   layout.per_shard = Divider(layout.row_blocks * layout.col_blocks);
   return layout;
 }
