@@ -151,17 +151,18 @@ TEST_P(Order, AWorkerStopsWhereItsBodySaysSo) {
 }
 
 TEST(AgGemmOrder, OfOtherNodesAWaveTakesTheSameRowBlockOfEveryShard) {
-  const Problem problem{{2, 2}, 8192, 3456, 8192, DType::kBf16};
-  const Layout layout = make_layout(problem, {.m = 128, .n = 256, .band = 4}, {.intra = 9, .send = 3, .compute = 31});
+  const ag_gemm_op::Problem problem{{2, 2}, 8192, 3456, 8192, DType::kBf16};
+  const Layout layout =
+      ag_gemm_op::make_layout(problem, {.m = 128, .n = 256, .band = 4}, {.intra = 9, .send = 3, .compute = 31});
   const int far = layout.world.ranks * layout.row_blocks * layout.col_blocks;
   std::set<int> sources;
   for (int i = 0; i < 2 * layout.col_blocks; ++i) {
-    const Tile tile = tile_at(layout, 0, far + i);
+    const Tile tile = ag_gemm_op::tile_at(layout, 0, far + i);
     EXPECT_EQ(tile.row_block, 0);
     sources.insert(tile.source);
   }
   EXPECT_EQ(sources, (std::set<int>{2, 3}));
-  EXPECT_EQ(tile_at(layout, 0, far + 2 * layout.col_blocks).row_block, 1);
+  EXPECT_EQ(ag_gemm_op::tile_at(layout, 0, far + 2 * layout.col_blocks).row_block, 1);
 }
 
 // A signal belongs to one chunk of one rank: two chunks that share one could let a tile start early.
