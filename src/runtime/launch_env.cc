@@ -75,6 +75,8 @@ std::optional<int> local_size_of(const Lookup& lookup, const Dialect& dialect, i
 std::string job_of(const Lookup& lookup, const Dialect& dialect) {
   if (const auto given = lookup("MKERNEL_JOB_ID")) return *given;
   std::string job;
+  // Every torchrun without an id of its own says "none".
+  if (dialect.job[0] == nullptr || lookup(dialect.job[0]).value_or("none") == "none") return job;
   for (const char* name : dialect.job) {
     const std::optional<std::string> text = name == nullptr ? std::nullopt : lookup(name);
     if (text) job += (job.empty() ? "" : ".") + *text;

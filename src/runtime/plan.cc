@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/atomics.h"
+#include "mkernel/error.h"
 #include "transport/shared_memory.h"
 
 namespace mk::runtime {
@@ -20,22 +21,25 @@ uint64_t workspace_bytes(const PlanSpec& spec) {
                          uint64_t{spec.num_signals} * sizeof(uint64_t));
 }
 
-Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : spec_(std::move(spec)), device_(site.device) {
+Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : id_(id), spec_(std::move(spec)), device_(site.device) {
+  slot_bytes_ = {0, uint64_t{spec_.num_signals} * sizeof(uint64_t)};
+  slot_bytes_.insert(slot_bytes_.end(), spec_.window_bytes.begin(), spec_.window_bytes.end());
+  windows_.assign(slot_bytes_.size(), std::vector<std::byte*>(site.world.size()));
+  allocate_windows(site);
+}
+
+void Plan::open(const PlanSite& site) {
   const WorldShape& world = site.world;
   const auto keep = [&](uint64_t bytes, Buffer::Kind kind = Buffer::Kind::kWorkers) {
     return buffers_.emplace_back(device_, bytes, kind).template as<std::byte>();
   };
 
-  std::vector<uint64_t> slot_bytes = {0, uint64_t{spec_.num_signals} * sizeof(uint64_t)};
-  slot_bytes.insert(slot_bytes.end(), spec_.window_bytes.begin(), spec_.window_bytes.end());
-  const size_t num_slots = slot_bytes.size();
-  windows_.assign(num_slots, std::vector<std::byte*>(world.size()));
-  allocate_windows(site, slot_bytes);
-  if (site.bootstrap != nullptr) open_windows_of_peers(site, slot_bytes);
+  const size_t num_slots = slot_bytes_.size();
+  if (site.bootstrap != nullptr) open_windows_of_peers(site);
 
   std::vector<uint32_t> ids(num_slots, UINT32_MAX);  // the input has no number: no put may start there
   for (size_t slot = kSignalWindow; slot < num_slots; ++slot) {
-    ids[slot] = site.windows.add(windows_[slot], slot_bytes[slot], handles_of(site, slot));
+    ids[slot] = site.windows.add(windows_[slot], slot_bytes_[slot], handles_of(site, slot));
     if (site.rails != nullptr) site.rails->share_window(ids[slot]);
   }
   forget_handles(site);
@@ -60,7 +64,7 @@ Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : spec_(std::move(s
     view.world = world;
     view.rank = rank;
     view.workers = spec_.workers;
-    view.plan = id;
+    view.plan = id_;
     view.windows = {node_table, id_table, nullptr, world.ranks};
     view.ring = site.rings[rank];
     view.exits = &counters->exits;
@@ -72,17 +76,17 @@ Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : spec_(std::move(s
   }
 }
 
-void Plan::allocate_windows(const PlanSite& site, const std::vector<uint64_t>& slot_bytes) {
-  for (size_t slot = kSignalWindow; slot < slot_bytes.size(); ++slot) {
+void Plan::allocate_windows(const PlanSite& site) {
+  for (size_t slot = kSignalWindow; slot < slot_bytes_.size(); ++slot) {
     for (int rank = site.members.first; rank < site.members.end(); ++rank) {
-      memory_.push_back(device_.allocate_window(slot_bytes[slot]));
+      memory_.push_back(device_.allocate_window(slot_bytes_[slot]));
       windows_[slot][rank] = memory_.back().data.get();
     }
   }
 }
 
 // A process has one rank here, so its handles are those of the slots in order.
-void Plan::open_windows_of_peers(const PlanSite& site, const std::vector<uint64_t>& slot_bytes) {
+void Plan::open_windows_of_peers(const PlanSite& site) {
   std::vector<std::string> own;
   for (const WindowMemory& memory : memory_) own.push_back(memory.handle);
   const std::vector<std::string> all =
@@ -92,10 +96,16 @@ void Plan::open_windows_of_peers(const PlanSite& site, const std::vector<uint64_
     const int peer = site.world.rank_at(node, local);
     if (site.members.has(peer)) continue;
     std::istringstream handles(all[peer]);
-    for (size_t slot = kSignalWindow; slot < slot_bytes.size(); ++slot) {
+    for (size_t slot = kSignalWindow; slot < slot_bytes_.size(); ++slot) {
       std::string handle;
       handles >> handle;
-      memory_.push_back(device_.open_window(handle, slot_bytes[slot]));
+      try {
+        memory_.push_back(device_.open_window(handle, slot_bytes_[slot]));
+      } catch (const Error& error) {
+        throw Error(error.code(), fmt::format("rank {} does not find the windows of rank {} on this machine, though {} "
+                                              "ranks of a node were asked for: {}",
+                                              site.members.first, peer, site.world.ranks, error.what()));
+      }
       windows_[slot][peer] = memory_.back().data.get();
     }
   }

@@ -45,8 +45,12 @@ struct PlanSite {
 
 class Plan {
  public:
-  // Among several processes all make the same plans in the same order.
+  // Takes memory and tells nobody.
   Plan(uint32_t id, PlanSpec spec, const PlanSite& site);
+
+  // Once, before anything else: makes the windows known.  Among several processes all open the same plans in the same
+  // order.  If it throws, others may have been told already: the plan stays until no proxy is left.
+  void open(const PlanSite& site);
 
   const RankView& view(int rank) const { return views_[rank]; }
   std::byte* window(uint32_t slot, int rank) const { return windows_[slot][rank]; }
@@ -63,8 +67,8 @@ class Plan {
   uint64_t nvlink_bytes(int rank) const;
 
  private:
-  void allocate_windows(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
-  void open_windows_of_peers(const PlanSite& site, const std::vector<uint64_t>& slot_bytes);
+  void allocate_windows(const PlanSite& site);
+  void open_windows_of_peers(const PlanSite& site);
   std::vector<std::string> handles_of(const PlanSite& site, size_t slot) const;
   void forget_handles(const PlanSite& site) const;
 
@@ -74,8 +78,10 @@ class Plan {
     uint64_t nvlink_bytes = 0;
   };
 
+  uint32_t id_;
   PlanSpec spec_;
   Device& device_;
+  std::vector<uint64_t> slot_bytes_;
   std::vector<Buffer> buffers_;
   std::vector<WindowMemory> memory_;
   std::vector<std::vector<std::byte*>> windows_;  // [slot][rank], null where this process cannot reach

@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
 #include "runtime/start_thread.h"
@@ -121,11 +122,20 @@ void Proxy::run() {
 // Takes what is in the ring, then looks at the fabric.  True if something moved.
 bool Proxy::step() {
   if (failed_) return false;
+  try {
+    return carry();
+  } catch (const std::exception& error) {  // no memory, say: of a thread that throws the process dies
+    fail(error.what());
+    return false;
+  }
+}
+
+bool Proxy::carry() {
   bool moved = take_commands() > 0;
   if (failed_) return false;
   tickets_.clear();
   if (fabric_->poll(tickets_) == PutResult::kFailed) {
-    fail();
+    fail(fabric_->failure());
     return false;
   }
   if (!tickets_.empty()) {
@@ -144,7 +154,7 @@ uint32_t Proxy::take_commands() {
     const uint32_t num_joined = join_following(command);
     const PutResult result = fabric_->put(command, ring_.position());
     if (result == PutResult::kFailed) {
-      fail();
+      fail(fabric_->failure());
       return taken;
     }
     if (result == PutResult::kFull && !std::exchange(was_full_, true)) add(counters_.full, 1);
@@ -184,12 +194,11 @@ void Proxy::publish_completed() {
   ring_.complete(completions_.all_below());
 }
 
-void Proxy::fail() {
+void Proxy::fail(std::string why) {
   failed_ = true;
   {
     const std::lock_guard lock(mutex_);
-    failure_ = fabric_->failure();
-    if (failure_.empty()) failure_ = "it gave no reason";
+    failure_ = why.empty() ? "it gave no reason" : std::move(why);
   }
   HostAtomics::store_release(stop_, 1);
 }

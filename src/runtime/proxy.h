@@ -62,10 +62,11 @@ class Proxy {
 
   void run();
   bool step();
+  bool carry();
   uint32_t take_commands();
   uint32_t join_following(Command& command) const;
   void count_put(const Command& command, uint32_t num_joined);
-  void fail();
+  void fail(std::string why);
   void publish_completed();
 
   RingConsumer<HostAtomics> ring_;

@@ -98,6 +98,13 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   if (bootstrap_ != nullptr) check_agreed(key);
   const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get(), rails_.get()};
   auto plan = std::make_unique<Plan>(id, make_spec(), site);
+  try {
+    plan->open(site);
+  } catch (...) {
+    stop();  // others may have it, and go on
+    half_open_.push_back(std::move(plan));
+    throw;
+  }
   plans_by_id_.push_back(plan.get());
   return *(plans_[key] = std::move(plan));
 }

@@ -83,6 +83,7 @@ class WorldState {
   std::vector<RingView> rings_;
   WindowRegistry windows_;
   std::map<std::string, std::unique_ptr<Plan>> plans_;
+  std::vector<std::unique_ptr<Plan>> half_open_;  // those that failed: peers may still put into their windows
   std::vector<Plan*> plans_by_id_;
   std::unique_ptr<Rails> rails_;  // null: one node, or the device's loopback
   std::vector<std::unique_ptr<Proxy>> proxies_;

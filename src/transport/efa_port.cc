@@ -21,6 +21,6 @@ std::unique_ptr<FabricPort> open_efa_port(const PortSettings& settings, const Wi
   return std::make_unique<RdmaFabricPort>(kEfa, settings, windows);
 }
 
-std::string why_no_efa() { return why_no_rdma(is_efa_device, "EFA device"); }
+std::string why_no_efa() { return why_no_rdma(kEfa, "EFA device"); }
 
 }  // namespace mk

@@ -64,11 +64,12 @@ void write_private_file_once(const std::string& path, const std::string& text) {
 }
 
 std::optional<std::string> read_private_file(const std::string& path) {
-  const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  const Fd file(open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!file && errno == ENOENT) return std::nullopt;
   if (!file) fail("cannot be read", path);
   struct stat found {};
   if (fstat(file.number(), &found) != 0) fail("cannot be read", path);
+  if (!S_ISREG(found.st_mode)) throw Error(ErrorCode::kFabric, fmt::format("{} is not a file", path));
   if (found.st_uid != geteuid() || (found.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
     throw Error(
         ErrorCode::kFabric,

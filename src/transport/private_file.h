@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // transport/private_file.h — small files that only this user reads: where ranks leave what others must not know.
 //
-// A file appears whole or not at all.  What others could read or have written is refused, not used.  What goes wrong is an
-// Error(kFabric): ranks cannot meet.
+// A file appears whole or not at all.  What others could read or have written is refused, not used.  What goes wrong is
+// an Error(kFabric): ranks cannot meet.
 #pragma once
 
 #include <optional>

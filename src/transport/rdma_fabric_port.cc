@@ -108,8 +108,19 @@ std::string RdmaFabricPort::describe() const {
   return memory.empty() ? text : text + "; windows: " + memory;
 }
 
-std::string why_no_rdma(DeviceFilter serves, const char* what) {
-  return rdma_device_names(serves).empty() ? fmt::format("this machine has no {} (ibv_devices lists none)", what) : "";
+// A device that is there may be unplugged, or unable to do what its queue pairs must: what opening a port needs is
+// tried.
+std::string why_no_rdma(const RdmaKind& kind, const char* what) {
+  if (rdma_device_names(kind.serves).empty())
+    return fmt::format("this machine has no {} (ibv_devices lists none)", what);
+  try {
+    RdmaDevice device("", {}, kind.serves);
+    device.make_cq(2);
+    kind.make_queue(device, {}, {.sends = 1, .receives = 1});
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
 }
 
 }  // namespace mk

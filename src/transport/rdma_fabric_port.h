@@ -51,7 +51,7 @@ class RdmaFabricPort : public FabricPort {
   std::vector<std::unique_ptr<RdmaLane>> lanes_;  // in the order of the address, without the own node; until connected
 };
 
-// Empty if there is a device, else what is missing.
-std::string why_no_rdma(DeviceFilter serves, const char* what);
+// Empty if there is a device that a port can be opened on, else what is missing.
+std::string why_no_rdma(const RdmaKind& kind, const char* what);
 
 }  // namespace mk

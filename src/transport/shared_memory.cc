@@ -47,7 +47,8 @@ SharedMemory SharedMemory::make(size_t bytes) {
       errno = error;
       fail("make", bytes);
     }
-    return {std::move(name), map(file.fd, at_least_one), at_least_one, true};
+    std::byte* const data = map(file.fd, at_least_one);  // before the name is moved: if it fails, that goes
+    return {std::move(name), data, at_least_one, true};
   } catch (...) {
     forget(name);
     throw;

@@ -79,7 +79,7 @@ PutResult TcpFabric::poll(std::vector<uint64_t>& completed) {
       move(*link);
       link->sender.take_completed(completed);
     }
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     return fail(error.what());
   }
   return PutResult::kSent;

@@ -26,6 +26,6 @@ std::unique_ptr<FabricPort> open_verbs_port(const PortSettings& settings, const 
   return std::make_unique<RdmaFabricPort>(kVerbs, settings, windows);
 }
 
-std::string why_no_verbs() { return why_no_rdma(has_connections, "InfiniBand or RoCE device"); }
+std::string why_no_verbs() { return why_no_rdma(kVerbs, "InfiniBand or RoCE device"); }
 
 }  // namespace mk

@@ -23,7 +23,7 @@ TEST(LaunchEnv, EveryLauncherSaysRankSizeAndWhatIsOnThisMachine) {
     int local_size;
     const char* job;
   };
-  for (const Case& one : {Case{kTorchrun, "torchrun", 1, 4, "none.0"}, Case{kMpirun, "mpirun", 5, 8, "1014038529"},
+  for (const Case& one : {Case{kTorchrun, "torchrun", 1, 4, ""}, Case{kMpirun, "mpirun", 5, 8, "1014038529"},
                           Case{kHydra, "mpiexec", 1, 4, ""}, Case{kSlurm, "srun", 1, 4, "1234.0"}}) {
     const LaunchEnv env = env_of(one.variables);
     EXPECT_EQ(env.launcher, one.launcher);
@@ -34,6 +34,14 @@ TEST(LaunchEnv, EveryLauncherSaysRankSizeAndWhatIsOnThisMachine) {
     EXPECT_EQ(env.job, one.job);
     EXPECT_EQ(env.folder, "/home/me/.mkernel");
   }
+}
+
+// All torchruns that were given no id of their own say "none".
+TEST(LaunchEnv, ATorchrunHasAJobOnlyIfItWasGivenAnId) {
+  Variables variables = kTorchrun;
+  EXPECT_EQ(env_of(variables).job, "");
+  variables["TORCHELASTIC_RUN_ID"] = "mine";
+  EXPECT_EQ(env_of(variables).job, "mine.0");
 }
 
 TEST(LaunchEnv, NoLauncherIsNoError) {

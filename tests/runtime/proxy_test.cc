@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <stdexcept>
 
 #include "tests/support/eventually.h"
 #include "tests/support/recording_fabric.h"
@@ -173,6 +174,14 @@ TEST_F(Proxy, RunsAnywhereIfItsCoresAreNotThere) {
   auto proxy = proxy_over({});
   push(0);
   EXPECT_TRUE(completes(1));
+}
+
+TEST_F(Proxy, OfAFabricThatThrowsSaysSoAndStopsTheWorld) {
+  auto proxy = proxy_over(
+      {.put = [](Fabric&, const Command&, uint64_t) -> PutResult { throw std::runtime_error("no memory left"); }});
+  push(0);
+  EXPECT_TRUE(eventually([&] { return stopped(); }));
+  EXPECT_EQ(proxy->failure(), "no memory left");
 }
 
 TEST_F(Proxy, TriesAgainWhenTheFabricIsFull) {

@@ -35,14 +35,15 @@ class BarePlan {
     spec.window_bytes = {options.window_bytes};
     spec.num_signals = options.num_signals;
     spec.workers = options.workers;
-    plan_ = std::make_unique<runtime::Plan>(0, spec,
-                                            runtime::PlanSite{.world = options.world,
-                                                              .members = {0, options.world.size()},
-                                                              .device = device_,
-                                                              .windows = windows_,
-                                                              .rings = rings,
-                                                              .stop = &stop_,
-                                                              .timeout_ns = options.timeout_ns});
+    const runtime::PlanSite site{.world = options.world,
+                                 .members = {0, options.world.size()},
+                                 .device = device_,
+                                 .windows = windows_,
+                                 .rings = rings,
+                                 .stop = &stop_,
+                                 .timeout_ns = options.timeout_ns};
+    plan_ = std::make_unique<runtime::Plan>(0, spec, site);
+    plan_->open(site);
   }
   BarePlan(const BarePlan&) = delete;
 
