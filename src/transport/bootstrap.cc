@@ -4,32 +4,24 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 
-#include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <optional>
-#include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "transport/bootstrap_message.h"
+#include "transport/doorstep.h"
 
 namespace mk {
 namespace {
 
-constexpr size_t kMostStrangers = 256;                 // whose hello is not complete
-constexpr std::chrono::milliseconds kHelloTime{5000};  // for one
-constexpr std::chrono::milliseconds kRetryPause{50};   // rank 0 may not listen yet
+constexpr std::chrono::milliseconds kHelloTime{5000};  // for a stranger
+constexpr std::chrono::milliseconds kRefusalTime{50};  // for one that will not be heard again
+constexpr std::chrono::milliseconds kLook{50};         // between looks at the clock
 constexpr int kMostRanks = 1 << 20;
-
-// Somebody who has connected and not yet said all of its hello.
-struct Stranger {
-  Fd socket;
-  Deadline until;
-  Hello hello;
-  size_t got = 0;
-
-  bool has_said() const { return got == sizeof(Hello); }
-};
 
 void send_message(const Fd& to, MessageKind kind, uint32_t number, const std::string& text, Deadline deadline,
                   const std::string& what) {
@@ -43,38 +35,63 @@ void send_message(const Fd& to, MessageKind kind, uint32_t number, const std::st
 // To one that will not be heard again: it must not cost this rank anything.
 void refuse(const Fd& whom, const std::string& why) {
   try {
-    send_message(whom, MessageKind::kRefused, 0, why, Clock::now() + kRetryPause, "a refusal");
+    send_message(whom, MessageKind::kRefused, 0, why, Clock::now() + kRefusalTime, "a refusal");
   } catch (const Error&) {
   }
 }
 
-// Empty if it may join.
-std::string why_refused(const Hello& hello, const std::vector<Fd>& members) {
-  if (hello.size != members.size()) {
-    return fmt::format("rank {} has a world of {} ranks; rank 0 has one of {}", hello.rank, hello.size, members.size());
-  }
-  if (hello.rank == 0 || hello.rank >= members.size()) {
-    return fmt::format("rank {} cannot join; it must be 1 to {}", hello.rank, members.size() - 1);
-  }
-  if (members[hello.rank]) return fmt::format("rank {} has joined already", hello.rank);
-  return {};
+// Its end of the connection is closed, or the connection broke.
+bool is_gone(const Fd& socket) {
+  std::byte one;
+  const ssize_t got = recv(socket.number(), &one, sizeof(one), MSG_PEEK);
+  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-// Reads on; false if this one is done with, as a member or for good.
-bool hear(Stranger& stranger, const Secret& secret, std::vector<Fd>& members) {
-  const int64_t got = receive_some(stranger.socket, writable_bytes_of(stranger.hello).subspan(stranger.got));
-  if (got < 0 || Clock::now() >= stranger.until) return false;
-  stranger.got += static_cast<size_t>(got);
-  if (!stranger.has_said()) return true;
-  // Who does not know the secret learns nothing.
-  if (stranger.hello.magic != kBootstrapMagic || !equal(stranger.hello.secret, secret)) return false;
-  if (const std::string why = why_refused(stranger.hello, members); !why.empty()) {
-    refuse(stranger.socket, why);
-    return false;
+// Those who have joined, as rank 0 sees them.
+class Guests {
+ public:
+  Guests(const Secret& secret, std::vector<Fd>& members)
+      : secret_(secret), members_(members), callers_(members.size()) {}
+
+  void admit(Fd socket, const Hello& hello) {
+    // Who does not know the secret learns nothing.
+    if (hello.magic != kBootstrapMagic || !equal(hello.secret, secret_)) return;
+    if (const std::string why = why_refused(hello); !why.empty()) return refuse(socket, why);
+    if (members_[hello.rank] && !is_gone(members_[hello.rank])) {
+      // The same caller, at another of this rank's addresses, has its answer already.
+      if (callers_[hello.rank] != hello.caller) refuse(socket, fmt::format("rank {} has joined already", hello.rank));
+      return;
+    }
+    send_at_once(socket);
+    const MessageHead heard{.kind = MessageKind::kHeard};
+    if (send(socket.number(), &heard, sizeof(heard), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(heard))) return;
+    members_[hello.rank] = std::move(socket);
+    callers_[hello.rank] = hello.caller;
   }
-  members[stranger.hello.rank] = std::move(stranger.socket);
-  return false;
-}
+
+  void forget_gone() {
+    for (Fd& member : members_) {
+      if (member && is_gone(member)) member = Fd();
+    }
+  }
+
+ private:
+  // Empty if it may join, as far as its numbers go.
+  std::string why_refused(const Hello& hello) const {
+    if (hello.size != members_.size()) {
+      return fmt::format("rank {} has a world of {} ranks; rank 0 has one of {}", hello.rank, hello.size,
+                         members_.size());
+    }
+    if (hello.rank == 0 || hello.rank >= members_.size()) {
+      return fmt::format("rank {} cannot join; it must be 1 to {}", hello.rank, members_.size() - 1);
+    }
+    return {};
+  }
+
+  const Secret& secret_;
+  std::vector<Fd>& members_;
+  std::vector<uint32_t> callers_;
+};
 
 std::vector<int> missing_from(const std::vector<Fd>& members) {
   std::vector<int> missing;
@@ -82,26 +99,6 @@ std::vector<int> missing_from(const std::vector<Fd>& members) {
     if (!members[rank]) missing.push_back(static_cast<int>(rank));
   }
   return missing;
-}
-
-// Tries every address until one answers.  `secret` is of the id that named it.
-Fd reach(const IdSource& source, int rank, Deadline deadline, Secret& secret) {
-  for (;;) {
-    std::string why = source.trouble;
-    const std::optional<UniqueId> id = source.read();
-    for (const Endpoint& endpoint : id ? id->endpoints : std::vector<Endpoint>{}) {
-      try {
-        secret = id->secret;
-        return connect_to(endpoint, std::min(deadline, Clock::now() + kHelloTime));
-      } catch (const Error& error) {
-        why = error.what();
-      }
-    }
-    if (Clock::now() + kRetryPause >= deadline) {
-      throw Error(ErrorCode::kTimeout, fmt::format("rank {} could not reach rank 0: {}", rank, why));
-    }
-    std::this_thread::sleep_for(kRetryPause);
-  }
 }
 
 void check_sizes(int rank, int size, std::chrono::milliseconds timeout) {
@@ -162,18 +159,18 @@ Bootstrap::Bootstrap(const IdSource& source, int rank, int size, std::chrono::mi
   check_sizes(rank, size, timeout);
   check_arg(rank > 0, "rank is 0; rank 0 joins with its Rendezvous");
   const Deadline until = deadline();
-  root_ = reach(source, rank, until, secret_);
-  const Hello hello{.rank = static_cast<uint32_t>(rank), .size = static_cast<uint32_t>(size), .secret = secret_};
-  const std::string what =
-      fmt::format("all {} ranks to join (rank {} has; another secret is turned away without a word)", size, rank);
-  send_all(root_, bytes_of(hello), until, what);
+  Root root = find_root(source, rank, size, until);
+  root_ = std::move(root.socket);
+  secret_ = root.secret;
+  const std::string what = fmt::format("all {} ranks to join (rank {} has)", size, rank);
   receive(root_, 0, until, what);
 }
 
 // Rank 0: until every rank has joined.
 void Bootstrap::gather_members(const Rendezvous& rendezvous) {
   const Deadline until = deadline();
-  std::vector<Stranger> strangers;
+  Guests guests(rendezvous.secret(), members_);
+  Doorstep doorstep(rendezvous.listener(), sizeof(Hello), kHelloTime);
   std::vector<int> missing = missing_from(members_);
   while (!missing.empty()) {
     if (Clock::now() >= until) {
@@ -184,15 +181,17 @@ void Bootstrap::gather_members(const Rendezvous& rendezvous) {
       }
       throw Error(ErrorCode::kTimeout, why);
     }
-    std::vector<int> fds{rendezvous.listener().number()};
-    for (const Stranger& stranger : strangers) fds.push_back(stranger.socket.number());
-    wait_readable(fds, std::min(until, Clock::now() + kHelloTime));
-    for (Fd socket; (socket = accept_from(rendezvous.listener()));) {
-      send_at_once(socket);
-      if (strangers.size() == kMostStrangers) strangers.erase(strangers.begin());
-      strangers.push_back({std::move(socket), Clock::now() + kHelloTime, {}});
-    }
-    std::erase_if(strangers, [&](Stranger& one) { return !hear(one, rendezvous.secret(), members_); });
+    std::vector<pollfd> watched;
+    doorstep.watch(watched);
+    poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
+    doorstep.turn([&](Fd socket, std::span<const std::byte> said) {
+      Hello hello;
+      std::memcpy(&hello, said.data(), sizeof(hello));
+      guests.admit(std::move(socket), hello);
+    });
+    missing = missing_from(members_);
+    if (!missing.empty()) continue;
+    guests.forget_gone();  // they may come again
     missing = missing_from(members_);
   }
   for (int rank = 1; rank < size_; ++rank) {

@@ -10,12 +10,11 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "transport/root_search.h"
 #include "transport/stream.h"
 #include "transport/unique_id.h"
 
@@ -34,12 +33,6 @@ class Rendezvous {
  private:
   Fd listener_;
   Secret secret_;
-};
-
-// Where a rank learns the id: asked before each try, as what it says may be old or not there yet.
-struct IdSource {
-  std::function<std::optional<UniqueId>()> read;
-  std::string trouble;  // what is said if there was nothing to read until the end
 };
 
 class Bootstrap {

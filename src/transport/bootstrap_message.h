@@ -15,7 +15,7 @@ namespace mk {
 
 static_assert(std::endian::native == std::endian::little);
 
-constexpr uint32_t kBootstrapMagic = 0x4d4b4231;  // "MKB1": the last digit is the version
+constexpr uint32_t kBootstrapMagic = 0x4d4b4232;  // "MKB2": the last digit is the version
 constexpr uint32_t kMostMessageBytes = 64 << 20;
 
 // The first thing a rank says.
@@ -23,13 +23,14 @@ struct Hello {
   uint32_t magic = kBootstrapMagic;
   uint32_t rank = 0;
   uint32_t size = 0;
-  uint32_t reserved = 0;
+  uint32_t caller = 0;  // random: the same in all hellos of one caller, which may reach rank 0 at several addresses
   Secret secret{};
 };
 static_assert(sizeof(Hello) == 32);
 
-// Before every message, and before the sentence that turns a rank away.
-enum class MessageKind : uint32_t { kData = 1, kRefused = 2 };
+// Before every message, and before the sentence that turns a rank away.  kHeard, without bytes, answers a hello at
+// once: who says it is rank 0, though others may still be missing.
+enum class MessageKind : uint32_t { kData = 1, kRefused = 2, kHeard = 3 };
 
 struct MessageHead {
   uint32_t magic = kBootstrapMagic;

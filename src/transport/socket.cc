@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,6 +48,25 @@ Fd open_socket(int family, int buffer_bytes) {
     set(opened, SOL_SOCKET, SO_RCVBUF, buffer_bytes);
   }
   return opened;
+}
+
+Fd begin_connect(const SocketAddress& to, int buffer_bytes) {
+  Fd begun = open_socket(to.storage.ss_family, buffer_bytes);
+  if (begun && connect(begun.number(), to.get(), to.bytes) != 0 && errno != EINPROGRESS) {
+    const int error = errno;
+    begun = Fd();
+    errno = error;
+  }
+  return begun;
+}
+
+std::optional<int> connect_result(const Fd& socket) {
+  pollfd watched{socket.number(), POLLOUT, 0};
+  if (poll(&watched, 1, 0) <= 0) return std::nullopt;
+  int error = 0;
+  socklen_t bytes = sizeof(error);
+  getsockopt(socket.number(), SOL_SOCKET, SO_ERROR, &error, &bytes);
+  return error;
 }
 
 Fd open_listener(int port, int buffer_bytes) {

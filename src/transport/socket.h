@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,11 +33,16 @@ class Fd {
 // none to be had.
 Fd open_socket(int family, int buffer_bytes = 0);
 
+// Begins to connect; no Fd, and errno, if that fails at once.
+Fd begin_connect(const SocketAddress& to, int buffer_bytes = 0);
+// How that went: 0 if it is connected, else the error; nothing as long as it is not known.
+std::optional<int> connect_result(const Fd& socket);
+
 // Hears all interfaces, over IPv6 and IPv4 or over IPv4 alone, at a port or, for 0, at any that is free.  Throws Error.
 Fd open_listener(int port = 0, int buffer_bytes = 0);
 int port_of(const Fd& listener);
 
-// No Fd if nobody has come.
+// No Fd, and errno, if nobody has come or no descriptor is to be had.
 Fd accept_from(const Fd& listener);
 
 // Nothing waits for more to send.

@@ -87,6 +87,12 @@ std::string Endpoint::to_string() const {
   return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
 }
 
+bool Endpoint::is_number() const {
+  in6_addr address;
+  return inet_pton(AF_INET, host.c_str(), &address) == 1 ||
+         inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &address) == 1;
+}
+
 Endpoint Endpoint::parse(const std::string& text) {
   const size_t colon = text.rfind(':');
   check_arg(colon != std::string::npos && colon > 0, "address is '{}'; it must be host:port", text);

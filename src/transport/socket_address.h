@@ -34,6 +34,7 @@ struct Endpoint {
   uint16_t port = 0;
 
   std::string to_string() const;
+  bool is_number() const;                          // the host is an address, not a name
   static Endpoint parse(const std::string& text);  // throws Error(kInvalidArgument)
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };

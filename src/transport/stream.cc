@@ -8,9 +8,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "mkernel/error.h"
+#include "transport/name_look_up.h"
 
 namespace mk {
 namespace {
@@ -37,20 +40,7 @@ bool is_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || err
   throw Error(ErrorCode::kTimeout, fmt::format("the deadline passed while this process waited for {}", what));
 }
 
-Fd connect_at(const SocketAddress& place, Deadline deadline) {
-  Fd made = open_socket(place.storage.ss_family);
-  if (!made) throw_errno("no socket could be made", errno);
-  send_at_once(made);
-  if (connect(made.number(), place.get(), place.bytes) == 0) return made;
-  int error = errno;
-  if (error == EINPROGRESS) {
-    if (!wait_for(made, POLLOUT, deadline)) throw_late(fmt::format("a connection to {}", to_text(place)));
-    socklen_t length = sizeof(error);
-    getsockopt(made.number(), SOL_SOCKET, SO_ERROR, &error, &length);
-  }
-  if (error != 0) throw_errno(fmt::format("no connection to {}", to_text(place)), error);
-  return made;
-}
+constexpr std::chrono::milliseconds kStagger{250};  // for one place, before the next is tried as well
 
 }  // namespace
 
@@ -82,15 +72,49 @@ int64_t receive_some(const Fd& socket, std::span<std::byte> bytes) {
   return got < 0 && is_again(errno) ? 0 : -1;
 }
 
-Fd connect_to(const Endpoint& to, Deadline deadline) {
-  const std::vector<SocketAddress> places = look_up(to);
-  for (size_t i = 0;; ++i) {
-    try {
-      return connect_at(places.at(i), deadline);
-    } catch (const Error&) {
-      if (i + 1 == places.size()) throw;
+Fd connect_to(std::span<const SocketAddress> places, Deadline deadline) {
+  std::vector<Fd> tries;  // one a place, as far as they have begun; none where it failed
+  std::string trouble = "there is no place to connect to";
+  Deadline next_try;
+  const auto fail = [&](size_t i, int error) {
+    trouble = fmt::format("no connection to {}: {}", to_text(places[i]), std::strerror(error));
+    tries[i] = Fd();
+    next_try = {};
+  };
+  for (;;) {
+    std::vector<pollfd> watched;
+    for (size_t i = 0; i < tries.size(); ++i) {
+      if (!tries[i]) continue;
+      const std::optional<int> error = connect_result(tries[i]);
+      if (error == 0) {
+        send_at_once(tries[i]);
+        return std::move(tries[i]);
+      }
+      if (error) {
+        fail(i, *error);
+      } else {
+        watched.push_back({tries[i].number(), POLLOUT, 0});
+      }
     }
+    const bool more = tries.size() < places.size();
+    if (!more && watched.empty()) throw Error(ErrorCode::kFabric, trouble);
+    if (Clock::now() >= deadline) throw_late(fmt::format("a connection to {}", to_text(places.front())));
+    if (more && Clock::now() >= next_try) {
+      next_try = Clock::now() + kStagger;
+      Fd begun = begin_connect(places[tries.size()]);
+      const int error = errno;
+      tries.push_back(std::move(begun));
+      if (!tries.back()) fail(tries.size() - 1, error);
+      continue;
+    }
+    poll(watched.data(), watched.size(), milliseconds_until(more ? std::min(deadline, next_try) : deadline));
   }
+}
+
+Fd connect_to(const Endpoint& to, Deadline deadline) {
+  NameLookUp names(to);
+  if (!names.is_done(deadline)) throw_late(fmt::format("the address of '{}'", to.host));
+  return connect_to(names.take(), deadline);
 }
 
 void wait_readable(std::span<const int> fds, Deadline deadline) {

@@ -25,7 +25,8 @@ void receive_all(const Fd& socket, std::span<std::byte> bytes, Deadline deadline
 // What is there now: its length, 0 for nothing yet, -1 if the peer has closed or the connection broke.
 int64_t receive_some(const Fd& socket, std::span<std::byte> bytes);
 
-// At the first address of the host that answers.
+// At the first of the places that accepts: one that is silent does not keep the others from being tried.
+Fd connect_to(std::span<const SocketAddress> places, Deadline deadline);
 Fd connect_to(const Endpoint& to, Deadline deadline);
 
 // Until one of the file descriptors is readable, or the deadline.

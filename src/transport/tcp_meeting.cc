@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "mkernel/error.h"
@@ -21,7 +22,6 @@ using std::chrono::milliseconds;
 constexpr milliseconds kLook{20};    // between looks at the clock
 constexpr milliseconds kBreath{10};  // after a try that failed
 constexpr milliseconds kLongTry{2000};
-constexpr size_t kMostGuests = 256;  // the oldest makes room
 
 }  // namespace
 
@@ -33,6 +33,7 @@ TcpMeeting::TcpMeeting(const PortSettings& settings, Fd listener, std::vector<Tc
       patience_(std::clamp(settings.deadline / 4, milliseconds{1}, kLongTry)),
       listener_(std::move(listener)),
       peers_(std::move(peers)),
+      doorstep_(listener_, sizeof(TcpHello), patience_),
       met_(settings.world.nodes) {
   for (int node = 0; node < settings.world.nodes; ++node) {
     if (node == own_node_) continue;
@@ -48,8 +49,11 @@ TcpMeeting::TcpMeeting(const PortSettings& settings, Fd listener, std::vector<Tc
 std::vector<std::vector<Fd>> TcpMeeting::run() {
   for (;;) {
     for (Call& call : calls_) step_call(call);
-    let_in();
-    guests_.remove_if([&](Talk& guest) { return !step_guest(guest); });
+    doorstep_.turn([&](Fd socket, std::span<const std::byte> said) {
+      TcpHello hello;
+      std::memcpy(&hello, said.data(), sizeof(hello));
+      admit(std::move(socket), hello);
+    });
     if (all_are_met()) break;
     if (Clock::now() >= deadline_) give_up();
     wait();
@@ -68,8 +72,8 @@ bool TcpMeeting::all_are_met() const {
 
 // Until something can be read or a call is answered; not long, as there are times to look at.
 void TcpMeeting::wait() const {
-  std::vector<pollfd> watched = {{listener_.number(), POLLIN, 0}};
-  for (const Talk& guest : guests_) watched.push_back({guest.socket.number(), POLLIN, 0});
+  std::vector<pollfd> watched;
+  doorstep_.watch(watched);
   for (const Call& call : calls_) {
     if (call.state == Call::State::kConnecting) watched.push_back({call.talk.socket.number(), POLLOUT, 0});
     if (call.state == Call::State::kTalking) watched.push_back({call.talk.socket.number(), POLLIN, 0});
@@ -122,26 +126,20 @@ void TcpMeeting::step_call(Call& call) {
 void TcpMeeting::dial(Call& call) {
   const SocketAddress& place = place_of(call);
   call.talk = Talk{};
-  call.talk.socket = open_socket(place.storage.ss_family, settings_.tcp.buffer_bytes);
+  call.talk.socket = begin_connect(place, settings_.tcp.buffer_bytes);
   call.talk.until = Clock::now() + patience_;
-  if (!call.talk.socket) return hang_up(call, fmt::format("no socket: {}", std::strerror(errno)));
-  if (connect(call.talk.socket.number(), place.get(), place.bytes) != 0 && errno != EINPROGRESS) {
-    return hang_up(call, fmt::format("{}: {}", to_text(place), std::strerror(errno)));
-  }
+  if (!call.talk.socket) return hang_up(call, fmt::format("{}: {}", to_text(place), std::strerror(errno)));
   call.state = Call::State::kConnecting;
 }
 
 void TcpMeeting::greet(Call& call) {
   const std::string place = to_text(place_of(call));
-  pollfd watched{call.talk.socket.number(), POLLOUT, 0};
-  if (poll(&watched, 1, 0) == 0) {
+  const std::optional<int> error = connect_result(call.talk.socket);
+  if (!error) {
     if (Clock::now() >= call.talk.until) hang_up(call, place + ": no answer");
     return;
   }
-  int error = 0;
-  socklen_t bytes = sizeof(error);
-  getsockopt(call.talk.socket.number(), SOL_SOCKET, SO_ERROR, &error, &bytes);
-  if (error != 0) return hang_up(call, fmt::format("{}: {}", place, std::strerror(error)));
+  if (*error != 0) return hang_up(call, fmt::format("{}: {}", place, std::strerror(*error)));
   if (!say(call.talk.socket, hello_to(call.node, call.connection))) {
     return hang_up(call, place + ": it takes no hello");
   }
@@ -172,26 +170,13 @@ void TcpMeeting::hang_up(Call& call, std::string trouble) {
   ++call.num_tries;
 }
 
-void TcpMeeting::let_in() {
-  for (;;) {
-    Fd socket = accept_from(listener_);
-    if (!socket) return;  // nobody there, or no descriptor left: the deadline will tell
-    if (guests_.size() >= kMostGuests) guests_.pop_front();
-    guests_.push_back({std::move(socket), Clock::now() + patience_, {}, 0});
-  }
-}
-
-bool TcpMeeting::step_guest(Talk& guest) {
-  TcpHello hello;
-  const Heard heard = listen_to(guest, hello);
-  if (heard == Heard::kPart) return Clock::now() < guest.until;
-  if (heard == Heard::kEnd || !is_welcome(hello)) return false;
+void TcpMeeting::admit(Fd socket, const TcpHello& hello) {
+  if (!is_welcome(hello)) return;
   const int node = settings_.world.node_of(static_cast<int>(hello.from_rank));
   const auto connection = static_cast<int>(hello.connection);
-  if (say(guest.socket, hello_to(node, connection))) {
-    met_[node][connection] = std::move(guest.socket);  // a caller that tries again gave the last one up
+  if (say(socket, hello_to(node, connection))) {
+    met_[node][connection] = std::move(socket);  // a caller that tries again gave the last one up
   }
-  return false;
 }
 
 bool TcpMeeting::is_welcome(const TcpHello& hello) const {

@@ -9,10 +9,10 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <list>
 #include <string>
 #include <vector>
 
+#include "transport/doorstep.h"
 #include "transport/fabric_port.h"
 #include "transport/socket.h"
 #include "transport/tcp_address.h"
@@ -29,12 +29,10 @@ class TcpMeeting {
   std::vector<std::vector<Fd>> run();
 
  private:
-  using Clock = std::chrono::steady_clock;
-
-  // A connection on which a hello arrives.
+  // A connection on which an answer arrives.
   struct Talk {
     Fd socket;
-    Clock::time_point until;
+    Deadline until;
     std::array<std::byte, sizeof(TcpHello)> heard;
     size_t num_heard = 0;
   };
@@ -44,7 +42,7 @@ class TcpMeeting {
     size_t num_tries = 0;  // that failed; each was at the peer's next place
     enum class State { kIdle, kConnecting, kTalking, kMet } state = State::kIdle;
     Talk talk;
-    Clock::time_point next_try;
+    Deadline next_try;
     std::string trouble;  // of the last try
   };
   enum class Heard { kPart, kAll, kEnd };
@@ -62,20 +60,19 @@ class TcpMeeting {
   void greet(Call& call);
   void hear_answer(Call& call);
   static void hang_up(Call& call, std::string trouble);
-  void let_in();
-  bool step_guest(Talk& guest);  // false: it is no guest any more
+  void admit(Fd socket, const TcpHello& hello);
   bool is_welcome(const TcpHello& hello) const;
   [[noreturn]] void give_up() const;
 
   PortSettings settings_;
   int local_;
   int own_node_;
-  Clock::time_point deadline_;
+  Deadline deadline_;
   std::chrono::milliseconds patience_;  // with one try, and with a guest that says nothing
   Fd listener_;
   std::vector<TcpAddress> peers_;
   std::vector<Call> calls_;
-  std::list<Talk> guests_;
+  Doorstep doorstep_;
   std::vector<std::vector<Fd>> met_;  // [node][connection]
 };
 

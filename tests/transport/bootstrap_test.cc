@@ -5,9 +5,11 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
 #include <future>
 #include <memory>
+#include <thread>
 #include <vector>
 
 #include "tests/support/expect_error.h"
@@ -74,7 +76,8 @@ class Meeting {
 };
 
 Hello hello_of(const Meeting& meeting, uint32_t rank, uint32_t size) {
-  return {.rank = rank, .size = size, .secret = meeting.id.secret};
+  static uint32_t callers = 0;
+  return {.rank = rank, .size = size, .caller = ++callers, .secret = meeting.id.secret};
 }
 
 void say(const Fd& socket, std::span<const std::byte> bytes) {
@@ -140,7 +143,7 @@ TEST(Bootstrap, ARankWithTheWrongSecretSaysThatItWasNotTaken) {
   Meeting meeting(2);
   UniqueId wrong = meeting.id;
   wrong.secret[0] ^= std::byte{0x80};
-  EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed the connection", "all 2 ranks to join"},
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {"rank 1 could not reach rank 0", "closed the connection", "another secret"},
                      [&] { Bootstrap(wrong, 1, 2, kAmple); }));
   meeting.is_unharmed();
 }
@@ -201,6 +204,41 @@ TEST(Bootstrap, ASecondOfTheSameRankIsRefusedAndTheFirstStays) {
   EXPECT_NE(heard.find("rank 1 has joined already"), std::string::npos) << heard;
   const Rank two = join(meeting.id, 2, 3);
   EXPECT_EQ(meeting.root().get()->rank(), 0);
+}
+
+TEST(Bootstrap, ARankThatDiedBeforeAllHadJoinedMayComeAgain) {
+  Meeting meeting(3);
+  {
+    const Fd first = meeting.stranger();
+    say(first, bytes_of(hello_of(meeting, 1, 3)));
+    MessageHead heard;
+    receive_all(first, writable_bytes_of(heard), Clock::now() + kAmple, "a test");
+    EXPECT_EQ(heard.kind, MessageKind::kHeard);
+  }
+  meeting.is_unharmed();
+}
+
+// They connect and go, as fast as they can, until rank 0 has given up.
+TEST(Bootstrap, AFloodOfStrangersDoesNotMoveTheDeadline) {
+  const Deadline begin = Clock::now();
+  Meeting meeting(2, milliseconds(500));
+  std::atomic<bool> done = false;
+  std::vector<std::thread> flood;
+  for (int i = 0; i < 3; ++i) {
+    flood.emplace_back([&] {
+      while (!done && Clock::now() < begin + kAmple) {
+        try {
+          abort_on_close(
+              connect_to({"127.0.0.1", meeting.id.endpoints.front().port}, Clock::now() + milliseconds(100)));
+        } catch (const Error&) {
+        }
+      }
+    });
+  }
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"ranks 1 of 2"}, [&] { meeting.root().get(); }));
+  EXPECT_LT(Clock::now(), begin + kAmple / 2);
+  done = true;
+  for (std::thread& one : flood) one.join();
 }
 
 TEST(Bootstrap, AnOversizedLengthIsNotBelieved) {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// transport/name_look_up.h — the addresses of a host whose name server may not answer.
+//
+// The system's own look-up cannot be told when to stop, so it runs in a thread of its own.  Whoever waits no longer
+// leaves that thread behind: it has nothing of the caller's, and ends when the system gives up.
+#pragma once
+
+#include <functional>
+#include <future>
+#include <vector>
+
+#include "transport/stream.h"
+
+namespace mk {
+
+class NameLookUp {
+ public:
+  using Places = std::vector<SocketAddress>;
+  using Resolver = std::function<Places(const Endpoint&)>;
+
+  // Begins it.  A number instead of a name needs no thread and is looked up at once.
+  explicit NameLookUp(const Endpoint& endpoint, const Resolver& resolver = look_up);
+
+  // Whether there is an answer, at the latest at the deadline.
+  bool is_done(Deadline deadline) const { return answer_.wait_until(deadline) == std::future_status::ready; }
+
+  // Once, when it is done.  Throws Error(kInvalidArgument) if the host has no address.
+  Places take() { return answer_.get(); }
+
+ private:
+  std::future<Places> answer_;
+};
+
+}  // namespace mk

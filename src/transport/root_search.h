@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// transport/root_search.h — how a rank finds rank 0, which may be at any of several addresses and not there yet.
+//
+// An address may be silent, or somebody else's: a private network has the same ones on many machines.  So it is not
+// enough that a connection is accepted; who answers the hello as rank 0 does is rank 0.  Addresses are tried one soon
+// after the other, and the earlier ones go on.  If rank 0 is met at two of them, it answers at one.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "transport/stream.h"
+#include "transport/unique_id.h"
+
+namespace mk {
+
+// Where a rank learns the id: asked again and again, as what it says may be old or not there yet.
+struct IdSource {
+  std::function<std::optional<UniqueId>()> read;
+  std::string trouble;  // what is said if there was nothing to read until the end
+};
+
+// Rank 0, which has heard the hello, and the secret of the id that led there.
+struct Root {
+  Fd socket;
+  Secret secret{};
+};
+
+// Throws Error: kTimeout at the deadline, with what was wrong with each address; kFabric if rank 0 refuses this rank,
+// or if whoever is at the addresses closes the connection again and again, as a rank 0 with another secret does.
+Root find_root(const IdSource& source, int rank, int size, Deadline deadline);
+
+}  // namespace mk

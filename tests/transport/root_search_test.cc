@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// tests/transport/root_search_test.cc — rank 0 is found among addresses that are silent, somebody else's, or its own
+// twice.
+#include "transport/root_search.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <netinet/tcp.h>
+
+#include <atomic>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "tests/support/eventually.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/silent_place.h"
+#include "transport/bootstrap.h"
+#include "transport/bootstrap_message.h"
+
+namespace mk::test {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr milliseconds kAmple{20'000};
+
+Endpoint local(int port) { return {"127.0.0.1", static_cast<uint16_t>(port)}; }
+
+// Somebody else's listener: it accepts, and says to each who comes what a test wants; it may also say what it hears.
+class Other {
+ public:
+  enum class Manner { kTalks, kEchoes, kCloses };
+
+  Other(Manner manner, std::string words)
+      : thread_([this, manner, words = std::move(words)] {
+          std::vector<Fd> kept;
+          std::vector<std::byte> heard(256);
+          while (!done_) {
+            const int fd = listener_.number();
+            wait_readable({&fd, 1}, Clock::now() + milliseconds(5));
+            if (Fd caller = accept_from(listener_)) {
+              send(caller.number(), words.data(), words.size(), MSG_NOSIGNAL);
+              if (manner != Manner::kCloses) kept.push_back(std::move(caller));
+            }
+            for (const Fd& one : kept) {
+              const int64_t got = receive_some(one, heard);
+              if (got > 0 && manner == Manner::kEchoes) send(one.number(), heard.data(), got, MSG_NOSIGNAL);
+            }
+          }
+        }) {}
+  ~Other() {
+    done_ = true;
+    thread_.join();
+  }
+
+  Endpoint endpoint() const { return local(port_of(listener_)); }
+
+ private:
+  Fd listener_ = open_listener();
+  std::atomic<bool> done_ = false;
+  std::thread thread_;
+};
+
+std::future<std::unique_ptr<Bootstrap>> join(const UniqueId& id, int rank, int size, milliseconds timeout = kAmple) {
+  return std::async(std::launch::async, [=] { return std::make_unique<Bootstrap>(id, rank, size, timeout); });
+}
+
+// Rank 1 finds rank 0, whose address comes after that of the other.
+testing::AssertionResult finds_root_behind(const Endpoint& other) {
+  auto rendezvous = std::make_unique<Rendezvous>();
+  const UniqueId id{rendezvous->secret(), {other, local(port_of(rendezvous->listener()))}};
+  auto one = join(id, 1, 2);
+  Bootstrap root(std::move(rendezvous), 2, kAmple);
+  const std::unique_ptr<Bootstrap> member = one.get();
+  auto said = std::async(std::launch::async, [&] { return member->all_gather("1", "words"); });
+  root.all_gather("0", "words");
+  if (said.get() == std::vector<std::string>{"0", "1"}) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << "they do not hear each other";
+}
+
+TEST(RootSearch, AnAddressThatIsSilentIsNotWaitedFor) {
+  const SilentPlace silent;
+  EXPECT_TRUE(finds_root_behind(silent.endpoint()));
+}
+
+TEST(RootSearch, WhoTakesTheConnectionAndIsNotRankZeroIsPassedOver) {
+  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kTalks, "").endpoint())) << "one that listens for ever";
+  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kTalks, "SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").endpoint()));
+  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kEchoes, "").endpoint())) << "one that echoes";
+  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kCloses, "").endpoint()));
+  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kCloses, "half a head").endpoint()));
+}
+
+TEST(RootSearch, AnotherWorldsRankZeroIsPassedOver) {
+  auto rendezvous = std::make_unique<Rendezvous>();
+  const int port = port_of(rendezvous->listener());
+  auto other = std::async(std::launch::async, [&] {
+    return throws(ErrorCode::kTimeout, {"ranks 1 of 2"},
+                  [&] { Bootstrap(std::move(rendezvous), 2, milliseconds(1500)); });
+  });
+  EXPECT_TRUE(finds_root_behind(local(port)));
+  EXPECT_TRUE(other.get());
+}
+
+// How many have connected and were not accepted yet.
+unsigned num_in_queue(const Fd& listener) {
+  tcp_info info{};
+  socklen_t bytes = sizeof(info);
+  getsockopt(listener.number(), IPPROTO_TCP, TCP_INFO, &info, &bytes);
+  return info.tcpi_unacked;
+}
+
+// It listens, and comes to its own join when the others have called at all its addresses.
+TEST(RootSearch, ARankZeroThatIsReachedAtSeveralAddressesCountsEachRankOnce) {
+  constexpr int kSize = 4;
+  auto rendezvous = std::make_unique<Rendezvous>();
+  const auto port = static_cast<uint16_t>(port_of(rendezvous->listener()));
+  const UniqueId id{rendezvous->secret(), {{"127.0.0.1", port}, {"127.0.0.2", port}, {"127.0.0.3", port}}};
+  std::vector<std::future<std::unique_ptr<Bootstrap>>> ranks;
+  for (int rank = 1; rank < kSize; ++rank) ranks.push_back(join(id, rank, kSize));
+  ASSERT_TRUE(eventually([&] { return num_in_queue(rendezvous->listener()) == 3 * (kSize - 1); }));
+  Bootstrap root(std::move(rendezvous), kSize, kAmple);
+  std::vector<std::future<std::vector<std::string>>> said;
+  for (auto& rank : ranks) {
+    said.push_back(std::async(std::launch::async, [&] {
+      const std::unique_ptr<Bootstrap> member = rank.get();
+      return member->all_gather(std::to_string(member->rank()), "words");
+    }));
+  }
+  EXPECT_EQ(root.all_gather("0", "words"), (std::vector<std::string>{"0", "1", "2", "3"}));
+  for (auto& one : said) EXPECT_EQ(one.get().size(), static_cast<size_t>(kSize));
+}
+
+TEST(RootSearch, AtTheDeadlineEveryAddressIsNamedWithWhatItDid) {
+  const SilentPlace silent;
+  const Other mute(Other::Manner::kTalks, "");
+  const uint16_t gone = static_cast<uint16_t>(port_of(open_listener()));
+  const UniqueId id{random_secret(), {local(gone), mute.endpoint(), silent.endpoint()}};
+  EXPECT_TRUE(throws(ErrorCode::kTimeout,
+                     {"rank 1 could not reach rank 0", fmt::format("127.0.0.1 port {}: Connection refused", gone),
+                      fmt::format("port {} took the hello and did not answer", mute.endpoint().port),
+                      fmt::format("port {}: no answer", silent.endpoint().port)},
+                     [&] { Bootstrap(id, 1, 2, milliseconds(1500)); }));
+}
+
+TEST(RootSearch, AnIdThatWasOldIsForgottenWhenTheNewOneComes) {
+  const Other mute(Other::Manner::kTalks, "");
+  auto rendezvous = std::make_unique<Rendezvous>();
+  const UniqueId right{rendezvous->secret(), {local(port_of(rendezvous->listener()))}};
+  std::atomic<int> num_read = 0;
+  const IdSource source{[&]() -> std::optional<UniqueId> {
+                          switch (num_read++) {
+                            case 0: return std::nullopt;
+                            case 1: return UniqueId{random_secret(), {mute.endpoint()}};
+                            default: return right;
+                          }
+                        },
+                        "nothing to read"};
+  auto one = std::async(std::launch::async, [&] { return std::make_unique<Bootstrap>(source, 1, 2, kAmple); });
+  const Bootstrap root(std::move(rendezvous), 2, kAmple);
+  EXPECT_TRUE(equal(one.get()->secret(), right.secret));
+}
+
+}  // namespace
+}  // namespace mk::test
