@@ -5,14 +5,16 @@
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <optional>
 
+#include "children.h"
 #include "mkernel/error.h"
 #include "runtime/launch_env.h"
 #include "usage.h"
@@ -33,17 +35,6 @@ int run_quietly(const Seat& seat, const std::function<int(const Seat&)>& body) {
     fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
   }
   return kExitFailed;
-}
-
-// Waits for all: each ends by itself, because its waits are bounded.
-bool all_ended_well(const std::vector<pid_t>& children) {
-  bool well = true;
-  for (const pid_t child : children) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    well = well && WIFEXITED(status) && WEXITSTATUS(status) == kExitCorrect;
-  }
-  return well;
 }
 
 }  // namespace
@@ -90,12 +81,15 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
   for (size_t i = 0; i < num_worlds; ++i) seat.ids.push_back(World::unique_id());
   std::fflush(nullptr);  // or every process writes out what this one has not yet
   const pid_t parent = getpid();
-  std::vector<pid_t> children;
+  Children children;  // an Error ends them, as rank 0 will not come
   for (int rank = 1; rank < nodes * ranks; ++rank) {
     const pid_t child = fork();
-    if (child < 0) throw Error(ErrorCode::kDevice, fmt::format("no process could be started for rank {}", rank));
+    if (child < 0) {
+      throw Error(ErrorCode::kDevice,
+                  fmt::format("no process could be started for rank {}: {}", rank, std::strerror(errno)));
+    }
     if (child > 0) {
-      children.push_back(child);
+      children.add(child);
       continue;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -105,9 +99,11 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
   }
   try {
     const int code = body(seat);
-    return all_ended_well(children) ? code : std::max<int>(code, kExitFailed);
+    return children.wait_for_all() ? code : std::max<int>(code, kExitFailed);
+  } catch (const UsageError&) {
+    throw;  // found before anything ran, and by rank 0 only
   } catch (...) {
-    all_ended_well(children);
+    children.wait_for_all();  // they may say what rank 0 does not know
     throw;
   }
 }
