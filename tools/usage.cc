@@ -22,6 +22,7 @@ constexpr Renaming kRenamings[] = {
     {"ranks_per_node", "--ranks"},
     {"nodes x ranks", "--nodes x --ranks"},
     {"ring_capacity", "MKERNEL_RING_CAPACITY"},
+    {"nics", "MKERNEL_NICS"},
 };
 
 }  // namespace

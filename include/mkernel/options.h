@@ -38,8 +38,8 @@ struct Options {
   bool trace = false;
 
   // NICs that serve the node's GPUs: "mlx5_0,mlx5_1" to choose among these, "0=mlx5_0;1=mlx5_3" GPU by GPU.
-  // Empty: chosen by distance and speed.  Read by `mkernel topo`, and by the fabrics verbs and efa, which otherwise take
-  // the first that is active.
+  // Empty: chosen by distance and speed.  Read by `mkernel topo` and by the fabrics verbs and efa; where a node's GPUs are
+  // not known, or there is one NIC, those take the first that is active.  As many on all ranks.
   std::string nics{};
 
   // Whether a proxy stays on cores near the NIC that serves its rank, where the fabric has NICs and those are known.

@@ -5,12 +5,26 @@
 #include <exception>
 #include <thread>
 
+#include "mkernel/error.h"
 #include "runtime/start_thread.h"
+#include "transport/discovery.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
-#include "transport/nic_list.h"
+#include "transport/nic_choice.h"
 
 namespace mk::runtime {
+namespace {
+
+// Empty where nothing can be known: a NIC that is not the nearest works as well.
+Topology known_topology() {
+  try {
+    return discover_topology();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+}  // namespace
 
 Rails::Rails(const WorldShape& shape, const Members& members, const Options& options, Bootstrap* bootstrap,
              const WindowRegistry& windows)
@@ -21,14 +35,31 @@ Rails::Rails(const WorldShape& shape, const Members& members, const Options& opt
   settings.world = shape;
   settings.secret = bootstrap != nullptr ? bootstrap->secret() : random_secret();
   settings.deadline = std::chrono::milliseconds(options.timeout_ms);
+  const std::vector<std::vector<std::string>> nics = choose_nics(shape, options.nics);
   std::vector<std::string> addresses;
   for (int i = 0; i < members.count; ++i) {
     settings.rank = members.first + i;
-    settings.rdma.devices = nics_of_rank(options.nics, shape.local_of(settings.rank));
+    settings.rdma.devices = nics[i];
     ends_[i].port = open_port(fabric_, settings, windows);
     addresses.push_back(ends_[i].port->address());
   }
   connect(tell(addresses, "the addresses of all ranks' fabrics"));
+}
+
+// Of each rank that is here.
+std::vector<std::vector<std::string>> Rails::choose_nics(const WorldShape& shape, const std::string& asked) const {
+  std::vector<std::vector<std::string>> nics(members_.count);
+  const FabricKind& kind = fabric_kind(fabric_);
+  if (kind.devices == nullptr) return nics;
+  const Topology topology = known_topology();
+  const std::vector<std::string> devices = kind.devices();
+  std::vector<std::string> mine;
+  for (int i = 0; i < members_.count; ++i) {
+    mine.push_back(nic_offer(topology, devices, asked, shape.local_of(members_.first + i)));
+  }
+  const std::vector<std::string> offers = tell(mine, "the NICs of all ranks");
+  for (int i = 0; i < members_.count; ++i) nics[i] = mk::choose_nics(offers, members_.first + i);
+  return nics;
 }
 
 std::vector<std::string> Rails::tell(const std::vector<std::string>& mine, const std::string& what) const {

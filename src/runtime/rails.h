@@ -39,6 +39,7 @@ class Rails {
 
   // What all ranks say; `mine` is what those that are here do.
   std::vector<std::string> tell(const std::vector<std::string>& mine, const std::string& what) const;
+  std::vector<std::vector<std::string>> choose_nics(const WorldShape& shape, const std::string& asked) const;
   void connect(const std::vector<std::string>& addresses);
 
   Members members_;

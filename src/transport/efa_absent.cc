@@ -11,4 +11,6 @@ std::unique_ptr<FabricPort> open_efa_port(const PortSettings&, const WindowRegis
 
 std::string why_no_efa() { return "this build has no libefa (Debian: libibverbs-dev)"; }
 
+std::vector<std::string> efa_devices() { return {}; }
+
 }  // namespace mk

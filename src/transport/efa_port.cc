@@ -23,4 +23,6 @@ std::unique_ptr<FabricPort> open_efa_port(const PortSettings& settings, const Wi
 
 std::string why_no_efa() { return why_no_rdma(kEfa, "EFA device"); }
 
+std::vector<std::string> efa_devices() { return rdma_device_names(kEfa.serves); }
+
 }  // namespace mk

@@ -40,8 +40,8 @@ constexpr FabricKind kKinds[] = {
      [](const PortSettings& settings, const WindowRegistry& windows) -> std::unique_ptr<FabricPort> {
        return std::make_unique<TcpPort>(settings, windows);
      }},
-    {"verbs", true, why_no_verbs, open_verbs_port},
-    {"efa", true, why_no_efa, open_efa_port},
+    {"verbs", true, why_no_verbs, open_verbs_port, false, verbs_devices},
+    {"efa", true, why_no_efa, open_efa_port, false, efa_devices},
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "transport/fabric_port.h"
 #include "transport/window_registry.h"
@@ -26,6 +27,9 @@ struct FabricKind {
 
   // Whether it maps windows of others, so that all must be in shared memory.
   bool maps_windows = false;
+
+  // The RDMA devices it can use; null if it needs none.
+  std::vector<std::string> (*devices)() = nullptr;
 };
 
 std::span<const FabricKind> fabric_kinds();

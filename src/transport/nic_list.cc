@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 
 #include "base/check.h"
 
@@ -28,6 +29,29 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+// The names for each GPU, by its number as the text has it: equally many.
+std::map<size_t, std::vector<std::string>> split_by_gpu(const std::string& text) {
+  std::map<size_t, std::vector<std::string>> names;
+  for (const std::string& part : split(text, ';')) {
+    const size_t equals = part.find('=');
+    check_arg(equals != part.npos, "nics is '{}'; '{}' is not of the form GPU=NIC", text, part);
+    const std::string number = part.substr(0, equals);
+    size_t gpu = 0;
+    const char* const end = number.data() + number.size();
+    const auto [stopped, error] = std::from_chars(number.data(), end, gpu);
+    check_arg(error == std::errc{} && stopped == end, "nics is '{}'; '{}' is not the number of a GPU", text, number);
+    check_arg(!names.contains(gpu), "nics is '{}'; GPU {} is there twice", text, gpu);
+    names[gpu] = split(part.substr(equals + 1), ',');
+  }
+  const auto& [first, of_first] = *names.begin();
+  for (const auto& [gpu, of_gpu] : names) {
+    check_arg(std::ranges::count(of_gpu, "") == 0, "nics is '{}'; the name of a NIC of GPU {} is empty", text, gpu);
+    check_arg(of_gpu.size() == of_first.size(), "nics is '{}'; GPU {} has {} of them and GPU {} has {}", text, first,
+              of_first.size(), gpu, of_gpu.size());
+  }
+  return names;
+}
+
 class Parser {
  public:
   Parser(const std::string& text, const Topology& topology) : text_(text), topology_(topology) {}
@@ -35,11 +59,11 @@ class Parser {
   NicList parse() const {
     NicList list;
     if (text_.empty()) return list;
-    if (text_.find_first_of("=;") == text_.npos) {
-      list.allowed = nics_of(text_);
-      std::sort(list.allowed.begin(), list.allowed.end());
-    } else {
+    if (is_by_gpu(text_)) {
       list.of_gpu = by_gpu();
+    } else {
+      list.allowed = nics_of(split(text_, ','));
+      std::sort(list.allowed.begin(), list.allowed.end());
     }
     return list;
   }
@@ -47,34 +71,20 @@ class Parser {
  private:
   std::vector<std::vector<int>> by_gpu() const {
     std::vector<std::vector<int>> nics(topology_.gpus.size());
-    for (const std::string& part : split(text_, ';')) {
-      const size_t equals = part.find('=');
-      check_arg(equals != part.npos, "nics is '{}'; '{}' is not of the form GPU=NIC", text_, part);
-      const size_t gpu = gpu_of(part.substr(0, equals));
-      check_arg(nics[gpu].empty(), "nics is '{}'; GPU {} is there twice", text_, gpu);
-      nics[gpu] = nics_of(part.substr(equals + 1));
+    for (const auto& [gpu, names] : split_by_gpu(text_)) {
+      check_arg(gpu < nics.size(), "nics is '{}'; there is no GPU {}: the node has {}, counted from 0", text_, gpu,
+                nics.size());
+      nics[gpu] = nics_of(names);
     }
     for (size_t gpu = 0; gpu < nics.size(); ++gpu) {
       check_arg(!nics[gpu].empty(), "nics is '{}'; GPU {} of {} is not there", text_, gpu, nics.size());
-      check_arg(nics[gpu].size() == nics[0].size(), "nics is '{}'; GPU 0 has {} of them and GPU {} has {}", text_,
-                nics[0].size(), gpu, nics[gpu].size());
     }
     return nics;
   }
 
-  size_t gpu_of(const std::string& number) const {
-    size_t gpu = 0;
-    const char* end = number.data() + number.size();
-    const auto [stopped, error] = std::from_chars(number.data(), end, gpu);
-    check_arg(error == std::errc{} && stopped == end, "nics is '{}'; '{}' is not the number of a GPU", text_, number);
-    check_arg(gpu < topology_.gpus.size(), "nics is '{}'; there is no GPU {}: the node has {}, counted from 0", text_,
-              gpu, topology_.gpus.size());
-    return gpu;
-  }
-
-  std::vector<int> nics_of(const std::string& names) const {
+  std::vector<int> nics_of(const std::vector<std::string>& names) const {
     std::vector<int> nics;
-    for (const std::string& name : split(names, ',')) {
+    for (const std::string& name : names) {
       const int nic = nic_of(name);
       check_arg(std::find(nics.begin(), nics.end(), nic) == nics.end(), "nics is '{}'; {} is there twice", text_, name);
       nics.push_back(nic);
@@ -102,18 +112,18 @@ class Parser {
 
 NicList parse_nic_list(const std::string& text, const Topology& topology) { return Parser(text, topology).parse(); }
 
+bool is_by_gpu(const std::string& text) { return text.find_first_of("=;") != text.npos; }
+
 std::vector<std::string> nics_of_rank(const std::string& text, int local) {
   if (text.empty()) return {};
-  if (text.find_first_of("=;") == text.npos) {
+  if (!is_by_gpu(text)) {
     const std::vector<std::string> names = split(text, ',');
     return {names[static_cast<size_t>(local) % names.size()]};
   }
-  const std::string wanted = fmt::format("{}=", local);
-  for (const std::string& part : split(text, ';')) {
-    if (part.starts_with(wanted)) return split(part.substr(wanted.size()), ',');
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              fmt::format("nics is '{}'; it has no NIC for rank {} of a node", text, local));
+  const auto names = split_by_gpu(text);
+  const auto found = names.find(static_cast<size_t>(local));
+  check_arg(found != names.end(), "nics is '{}'; it has no NIC for rank {} of a node", text, local);
+  return found->second;
 }
 
 }  // namespace mk

@@ -22,8 +22,12 @@ struct NicList {
 // Throws an Error that names what was asked and what there is.
 NicList parse_nic_list(const std::string& text, const Topology& topology);
 
+// Whether the text gives NICs GPU by GPU.
+bool is_by_gpu(const std::string& text);
+
 // The names for the rank of this number in its node, where no topology is asked: of a plain list one, in turn; else
-// those that the text gives GPU `local`.  Throws an Error if it gives none.  Nothing if nothing was asked for.
+// those that the text gives GPU `local`.  Throws an Error if it gives none, or not all GPUs as many.  Nothing if
+// nothing was asked for.
 std::vector<std::string> nics_of_rank(const std::string& text, int local);
 
 }  // namespace mk

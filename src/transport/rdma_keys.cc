@@ -33,9 +33,12 @@ std::string RdmaKeys::share(uint32_t window) {
 
 void RdmaKeys::learn(uint32_t window, int rank, const std::string& key) {
   Remote remote;
-  if (key.size() != sizeof(remote.address) + devices_.size() * sizeof(uint32_t)) {
-    throw Error(ErrorCode::kFabric, fmt::format("rank {} has a key of {} bytes for window {}; {} devices were expected",
-                                                rank, key.size(), window, devices_.size()));
+  const size_t wanted = sizeof(remote.address) + devices_.size() * sizeof(uint32_t);
+  if (key.size() != wanted) {
+    throw Error(
+        ErrorCode::kFabric,
+        fmt::format("the key of rank {} for window {} has {} bytes; with {} NICs, as rank {} has, it must have {}",
+                    rank, window, key.size(), devices_.size(), rank_, wanted));
   }
   std::memcpy(&remote.address, key.data(), sizeof(remote.address));
   remote.keys.resize(devices_.size());

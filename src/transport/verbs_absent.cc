@@ -11,4 +11,6 @@ std::unique_ptr<FabricPort> open_verbs_port(const PortSettings&, const WindowReg
 
 std::string why_no_verbs() { return "this build has no libibverbs (Debian: libibverbs-dev)"; }
 
+std::vector<std::string> verbs_devices() { return {}; }
+
 }  // namespace mk

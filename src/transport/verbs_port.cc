@@ -28,4 +28,6 @@ std::unique_ptr<FabricPort> open_verbs_port(const PortSettings& settings, const 
 
 std::string why_no_verbs() { return why_no_rdma(kVerbs, "InfiniBand or RoCE device"); }
 
+std::vector<std::string> verbs_devices() { return rdma_device_names(kVerbs.serves); }
+
 }  // namespace mk

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/fabric_port.h"
 #include "transport/window_registry.h"
@@ -15,5 +16,8 @@ std::unique_ptr<FabricPort> open_verbs_port(const PortSettings& settings, const 
 
 // Empty if this machine has a device for it.
 std::string why_no_verbs();
+
+// The names of those.
+std::vector<std::string> verbs_devices();
 
 }  // namespace mk

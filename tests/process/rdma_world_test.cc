@@ -4,15 +4,20 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/processes.h"
 #include "tests/support/sum_launch.h"
+#include "transport/discovery.h"
 
 namespace mk::test {
 namespace {
@@ -95,6 +100,80 @@ TEST(RdmaRanks, TakeTheNicsThatOptionsName) {
     options.timeout_ms = 2000;
     options.nics = "0=mlx5_9";
     return static_cast<bool>(refuses({"'mlx5_9'", "soft_0, soft_1"}, [&] { World::join(id, rank, 2, 1, options); }));
+  }));
+}
+
+TEST(RdmaRanks, ThatHaveNotEquallyManyNicsAreNamedToAll) {
+  choose_seed(0);
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    Options options = options_of("verbs");
+    options.nics = rank == 0 ? "0=soft_0,soft_1" : "0=soft_1";
+    return static_cast<bool>(refuses({"2 NICs on rank 0 (soft_0, soft_1)", "rank 1 was given 1 (soft_1)"},
+                                     [&] { World::join(id, rank, 2, 1, options); }));
+  }));
+}
+
+// What hwloc takes for this machine: the recorded tree, with NICs of these names beside GPU 0 and GPU 1.
+class RecordedMachine {
+ public:
+  RecordedMachine(const std::string& nic_0, const std::string& nic_1, const std::string& state_0) {
+    std::ifstream recorded(MKERNEL_XML);
+    std::string xml(std::istreambuf_iterator<char>(recorded), {});
+    replace(xml, R"("mlx5_0" osdev_type="3"><info name="Port1State" value="4"/>)",
+            fmt::format(R"("{}" osdev_type="3">{})", nic_0, state_0));
+    replace(xml, R"("mlx5_1")", fmt::format(R"("{}")", nic_1));
+    std::ofstream(path_) << xml;
+    setenv("HWLOC_XMLFILE", path_.c_str(), 1);
+  }
+  RecordedMachine(const RecordedMachine&) = delete;
+  ~RecordedMachine() {
+    unsetenv("HWLOC_XMLFILE");
+    std::filesystem::remove(path_);
+  }
+
+ private:
+  static void replace(std::string& text, const std::string& from, const std::string& to) {
+    const size_t at = text.find(from);
+    ASSERT_NE(at, std::string::npos) << from;
+    text.replace(at, from.size(), to);
+  }
+
+  std::string path_ = fmt::format("{}/mkernel-tree-{}.xml", std::filesystem::temp_directory_path().string(), getpid());
+};
+
+constexpr const char* kActive = R"(<info name="Port1State" value="4"/>)";
+
+class NearRanks : public testing::TestWithParam<std::pair<const char*, const char*>> {
+ protected:
+  void SetUp() override {
+    if (!why_no_discovery().empty()) GTEST_SKIP() << why_no_discovery();
+    choose_seed(0);
+  }
+  std::string nic(int number) const { return fmt::format("{}_{}", GetParam().second, number); }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, NearRanks, testing::Values(std::pair{"verbs", "soft"}, std::pair{"efa", "soft_efa"}),
+                         [](const auto& info) { return std::string(info.param.first); });
+
+TEST_P(NearRanks, AreRightOverTheNicsThatAreNear) {
+  const RecordedMachine machine(nic(1), nic(0), kActive);
+  std::vector<AgGemmLaunch> launches;
+  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(WorldShape{2, 2}, kShape, DType::kFp32, seed_of(1, i));
+  EXPECT_TRUE(processes_run_right(
+      {2, 2}, launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); },
+      options_of(GetParam().first)));
+}
+
+// The tree tells of a second port, which the NIC refuses by name: so it was the near one that was opened, and not the
+// first that is active.
+TEST_P(NearRanks, TakeTheNicBesideTheirGpu) {
+  const RecordedMachine machine(nic(1), nic(0),
+                                R"(<info name="Port1State" value="1"/><info name="Port2State" value="4"/>)");
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    Options options = options_of(GetParam().first);
+    const std::string refusal = fmt::format("port 2 of {}", nic(1));
+    return static_cast<bool>(refuses({refusal}, [&] { World::join(id, rank, 2, 1, options); }));
   }));
 }
 

@@ -77,8 +77,20 @@ TEST(NicsOfRank, AreThoseOfItsNumberOrOneInTurn) {
   EXPECT_EQ(nics("", 0), Names{});
   EXPECT_EQ(nics("nic0,nic1:2", 0), Names{"nic0"});
   EXPECT_EQ(nics("nic0,nic1:2", 3), Names{"nic1:2"});
-  EXPECT_EQ(nics("0=nic0;1=nic1,nic2", 1), (Names{"nic1", "nic2"}));
+  EXPECT_EQ(nics("0=nic0,nic3;1=nic1,nic2", 1), (Names{"nic1", "nic2"}));
   EXPECT_TRUE(refuses({"'0=nic0;1=nic1'", "rank 2"}, [&] { nics("0=nic0;1=nic1", 2); }));
+}
+
+TEST(NicsOfRank, AreEquallyManyForAllAndTheTextSaysWhose) {
+  const std::pair<const char*, std::string_view> bad[] = {
+      {"0=nic0;1=nic1,nic2", "GPU 0 has 1 of them and GPU 1 has 2"},
+      {"2=nic0,nic1;7=nic2", "GPU 2 has 2 of them and GPU 7 has 1"},
+      {"0=nic0;0=nic1", "GPU 0 is there twice"},
+      {"0=nic0;nic1", "'nic1' is not of the form GPU=NIC"},
+      {"0=nic0;x=nic1", "'x' is not the number of a GPU"},
+      {"0=nic0,;1=nic1,nic2", "the name of a NIC of GPU 0 is empty"},
+  };
+  for (const auto& [text, words] : bad) EXPECT_TRUE(refuses({text, words}, [&] { nics_of_rank(text, 0); })) << text;
 }
 
 }  // namespace
