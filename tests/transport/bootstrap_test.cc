@@ -206,6 +206,20 @@ TEST(Bootstrap, ASecondOfTheSameRankIsRefusedAndTheFirstStays) {
   EXPECT_EQ(meeting.root().get()->rank(), 0);
 }
 
+TEST(Bootstrap, TheSameCallerAtAnotherAddressIsClosedWithoutAWord) {
+  Meeting meeting(3);
+  const Hello hello = hello_of(meeting, 1, 3);
+  const Fd first = meeting.stranger();
+  say(first, bytes_of(hello));
+  const Fd second = meeting.stranger();
+  say(second, bytes_of(hello));
+  std::string heard;
+  EXPECT_TRUE(is_turned_away(second, &heard));
+  EXPECT_TRUE(heard.empty());
+  const Rank two = join(meeting.id, 2, 3);
+  EXPECT_EQ(meeting.root().get()->rank(), 0);
+}
+
 TEST(Bootstrap, ARankThatDiedBeforeAllHadJoinedMayComeAgain) {
   Meeting meeting(3);
   {
