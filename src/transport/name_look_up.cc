@@ -13,7 +13,13 @@
 namespace mk {
 
 NameLookUp::NameLookUp(const Endpoint& endpoint, const Resolver& resolver) {
-  std::packaged_task<Places()> task([endpoint, resolver] { return resolver(endpoint); });
+  std::packaged_task<Answer()> task([endpoint, resolver]() -> Answer {
+    try {
+      return {resolver(endpoint), ""};
+    } catch (const Error& error) {
+      return {{}, error.what()};
+    }
+  });
   answer_ = task.get_future();
   if (endpoint.is_number()) {
     task();
@@ -25,6 +31,12 @@ NameLookUp::NameLookUp(const Endpoint& endpoint, const Resolver& resolver) {
     throw Error(ErrorCode::kDevice,
                 fmt::format("no thread can be had to look '{}' up: {}", endpoint.host, error.what()));
   }
+}
+
+NameLookUp::Places NameLookUp::take() {
+  Answer answer = answer_.get();
+  if (!answer.trouble.empty()) throw Error(ErrorCode::kInvalidArgument, answer.trouble);
+  return std::move(answer.places);
 }
 
 }  // namespace mk

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <future>
+#include <string>
 #include <vector>
 
 #include "transport/stream.h"
@@ -25,10 +26,15 @@ class NameLookUp {
   bool is_done(Deadline deadline) const { return answer_.wait_until(deadline) == std::future_status::ready; }
 
   // Once, when it is done.  Throws Error(kInvalidArgument) if the host has no address.
-  Places take() { return answer_.get(); }
+  Places take();
 
  private:
-  std::future<Places> answer_;
+  struct Answer {
+    Places places;
+    std::string trouble;  // if there are none
+  };
+
+  std::future<Answer> answer_;
 };
 
 }  // namespace mk
