@@ -124,11 +124,14 @@ class RecordedMachine {
             fmt::format(R"("{}" osdev_type="3">{})", nic_0, state_0));
     replace(xml, R"("mlx5_1")", fmt::format(R"("{}")", nic_1));
     std::ofstream(path_) << xml;
+    if (const char* const components = getenv("HWLOC_COMPONENTS")) components_ = components;
+    unsetenv("HWLOC_COMPONENTS");  // it would keep hwloc from reading files
     setenv("HWLOC_XMLFILE", path_.c_str(), 1);
   }
   RecordedMachine(const RecordedMachine&) = delete;
   ~RecordedMachine() {
     unsetenv("HWLOC_XMLFILE");
+    if (!components_.empty()) setenv("HWLOC_COMPONENTS", components_.c_str(), 1);
     std::filesystem::remove(path_);
   }
 
@@ -139,6 +142,7 @@ class RecordedMachine {
     text.replace(at, from.size(), to);
   }
 
+  std::string components_;
   std::string path_ = fmt::format("{}/mkernel-tree-{}.xml", std::filesystem::temp_directory_path().string(), getpid());
 };
 
