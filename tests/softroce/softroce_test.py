@@ -21,7 +21,7 @@ MOST_SECONDS = 400  # for all of it; a minute on idle cores
 NODES, LAUNCHES = 2, 5
 OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
 # All types of verbs that mean something else without seeds.  The guest cannot pin a window of more than 4 GiB.
-SUITE = "*Suite/verbs.*:*Suite/verbs_narrow.*:*Suite/verbs_two_rails.*-*.OffsetsMayBeBeyondFourGiB"
+SUITE = "*/verbs:*/verbs_narrow:*/verbs_two_rails-*.OffsetsMayBeBeyondFourGiB/*"
 SUITE_TYPES, SUITE_TESTS = 3, 13
 
 OPTIONS = None
