@@ -111,6 +111,22 @@ build() {
 }
 
 passed=0 failed=0 skipped=0
+times=() # of each stage, for people who wait
+
+# timed NAME COMMAND…
+timed() {
+  local name=$1 began=$SECONDS
+  shift
+  "$@"
+  times+=("$name $((SECONDS - began)) s")
+}
+
+# failures LOG: what the tests that failed said, as ctest wrote it down.
+failures() {
+  awk '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +#)/ { bad = /\*\*\*/ && !/\*\*\*Skipped/; lines = 0 }
+    /^[0-9]+% tests passed/ { bad = 0 }
+    bad && ++lines <= 60' "$1"
+}
 
 # run_tests TREE [ctest flags]: runs them all and adds to the counts above.  That no test ran is a failure.
 run_tests() {
@@ -126,17 +142,23 @@ run_tests() {
 }
 
 run_all_tests() {
-  build build all
-  run_tests build
+  local tree
+  timed build build build all
+  timed tests run_tests build
   # Under sanitizers only the tests are built, with little optimisation: half the time to build.
   local sanitized=(-DMKERNEL_CUDA=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1)
   # ThreadSanitizer's shadow memory needs known addresses: no randomisation where that is allowed.
   ! setarch "$(uname -m)" -R true 2>/dev/null || in_tree=(setarch "$(uname -m)" -R)
-  build build/tsan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=thread
-  run_tests build/tsan -L race
+  timed "tsan build" build build/tsan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=thread
+  timed "tsan tests" run_tests build/tsan -L race
   in_tree=()
-  build build/asan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=address,undefined
-  run_tests build/asan -L asan
+  timed "asan build" build build/asan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=address,undefined
+  timed "asan tests" run_tests build/asan -L asan
+  if ((failed)); then
+    say "what failed, once more:"
+    for tree in build build/tsan build/asan; do failures "$tree/ctest.log"; done
+  fi
+  (IFS=,; say "took: ${times[*]}")
   if ((skipped)); then
     echo "$passed passed, $failed failed, $skipped skipped"
   else

@@ -12,7 +12,8 @@ namespace mk::bench {
 namespace {
 
 constexpr uint64_t kMostPuts = 64;
-constexpr uint64_t kMostWindowBytes = 32 << 20;
+constexpr uint64_t kWindowBytes = 16 << 20;  // more would not stay in the processor's cache
+constexpr uint64_t kLargeBytes = 16 << 20;
 constexpr int kRounds = 5;  // of the bandwidth; a median needs some
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -87,7 +88,10 @@ double stream(NetRank& rank, uint64_t bytes, double seconds) {
 
 }  // namespace
 
-uint64_t window_puts(uint64_t bytes) { return std::clamp<uint64_t>(kMostWindowBytes / bytes, 2, kMostPuts); }
+// Eight keep the connections of tcp and the queue pairs of verbs busy.
+uint64_t window_puts(uint64_t bytes) {
+  return std::clamp<uint64_t>(kWindowBytes / bytes, bytes <= kLargeBytes ? 8 : 2, kMostPuts);
+}
 
 PutFigures measure_puts(NetRank& rank, uint64_t bytes, double seconds, const NetBaseline& baseline) {
   PutFigures figures;

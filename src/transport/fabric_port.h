@@ -16,6 +16,7 @@
 #include "transport/fabric.h"
 #include "transport/rdma_settings.h"
 #include "transport/secret.h"
+#include "transport/staged_settings.h"
 #include "transport/tcp_settings.h"
 
 namespace mk {
@@ -33,6 +34,7 @@ struct PortSettings {
 
   TcpSettings tcp;
   RdmaSettings rdma;
+  StagedSettings staged;
 };
 
 class FabricPort {

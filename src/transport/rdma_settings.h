@@ -36,7 +36,7 @@ struct RdmaSettings {
 
   // A message without an answer is sent again after 4.096 µs · 2^timeout, `retries` times (at most 7, which soft-RoCE
   // takes for ever), then the peer counts as gone.  verbs only: an EFA device decides for itself.
-  int timeout = 14;
+  int timeout = 18;
   int retries = 6;
 
   // The longest message; longer puts are cut into parts.  0: the device's limit.

@@ -100,15 +100,18 @@ void TcpFabric::look() {
 void TcpFabric::move(Link& link) {
   TcpSender& sender = link.sender;
   const int error = sender.send();
+  // The kernel, too, has the deadline, and may notice before we do.  It then ends the connection, which would look
+  // closed.
+  if (error == ETIMEDOUT ||
+      (sender.is_waiting() && TcpSender::Clock::now() - sender.blocked_since() > settings_.deadline)) {
+    throw Error(ErrorCode::kFabric, fmt::format("rank {} took nothing from rank {} for {} ms", link.peer,
+                                                settings_.rank, settings_.deadline.count()));
+  }
   // A connection that takes no more may hold the reason among what can be read: that comes first.
   if (link.is_readable || error != 0) {
     link.is_readable = link.receiver.receive() == TcpReceiver::State::kMoreIsThere;
   }
   if (error != 0) throw_errno(fmt::format("rank {} cannot send to rank {}", settings_.rank, link.peer), error);
-  if (sender.is_waiting() && TcpSender::Clock::now() - sender.blocked_since() > settings_.deadline) {
-    throw Error(ErrorCode::kFabric, fmt::format("rank {} took nothing from rank {} for {} ms", link.peer,
-                                                settings_.rank, settings_.deadline.count()));
-  }
 }
 
 void TcpFabric::nap(std::chrono::microseconds most) {

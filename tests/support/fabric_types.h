@@ -2,109 +2,91 @@
 // tests/support/fabric_types.h — the fabrics that the suite runs against: a new one joins with one line.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstddef>
+#include <cstdint>
 #include <cstdlib>
+#include <functional>
+#include <ostream>
 #include <string>
-#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "transport/fabric_port.h"
+#include "tests/support/fabric_world.h"
 
 namespace mk::test {
 
-template <size_t n>
-struct Text {
-  constexpr Text(const char (&from)[n]) { std::copy_n(from, n, chars); }  // NOLINT: meant to be implicit
-  char chars[n]{};
-};
+struct FabricType {
+  std::string label;
+  std::string kind;
+  std::function<void(PortSettings&)> narrow = nullptr;  // or whatever else makes it a type of its own
+  uint64_t seed = 0;  // of NICs in software (tests/support/soft_nic); the machine's own are as they are
+  Windows windows = Windows::kInReach;
 
-// The kind of that name as it is.
-template <Text name>
-struct Kind {
-  static constexpr std::string_view kKind = name.chars;
-  static std::string label() { return name.chars; }
-  static PortSettings settings() { return {}; }
+  FabricWorld world(const WorldShape& shape, uint64_t window_bytes) const {
+    setenv("MKERNEL_SOFT_NIC", ("seed=" + std::to_string(seed)).c_str(), 1);
+    PortSettings settings;
+    if (narrow) narrow(settings);
+    return {kind, shape, window_bytes, settings, windows};
+  }
 };
+inline std::ostream& operator<<(std::ostream& out, const FabricType& type) { return out << type.label; }
 
 // Every send is lent to the kernel, however small.
-struct LendingTcp : Kind<"tcp"> {
-  static std::string label() { return "tcp_lending"; }
-  static PortSettings settings() {
-    PortSettings settings;
-    settings.tcp.zerocopy = Zerocopy::kAlways;
-    settings.tcp.zerocopy_bytes = 0;
-    return settings;
-  }
-};
+inline void lend_all(PortSettings& settings) {
+  settings.tcp.zerocopy = Zerocopy::kAlways;
+  settings.tcp.zerocopy_bytes = 0;
+}
 
-// Everything is small, so that whatever can be cut in pieces is.
-struct NarrowTcp : Kind<"tcp"> {
-  static std::string label() { return "tcp_narrow"; }
-  static PortSettings settings() {
-    PortSettings settings;
-    settings.tcp.connections = 1;
-    settings.tcp.queue_puts = 2;
-    settings.tcp.buffer_bytes = 16 << 10;  // with less the kernel itself crawls
-    return settings;
-  }
-};
-
-// On NICs in software (tests/support/soft_nic), in the order that the seed says; on the machine's own as it is.
-template <Text name, uint64_t seed>
-struct Soft : Kind<name> {
-  static std::string label() { return name.chars + (seed == 0 ? "" : "_seed_" + std::to_string(seed)); }
-  static PortSettings settings() {
-    setenv("MKERNEL_SOFT_NIC", ("seed=" + std::to_string(seed)).c_str(), 1);
-    return {};
-  }
-};
-
-// Whatever can be cut in pieces is, and queues are full.
-template <Text name, uint64_t seed>
-struct NarrowSoft : Soft<name, seed> {
-  static std::string label() { return name.chars + std::string("_narrow"); }
-  static PortSettings settings() {
-    PortSettings settings = Soft<name, seed>::settings();
-    settings.rdma.queues = 1;
-    settings.rdma.depth = 2;
-    settings.rdma.most_bytes = 40'000;
-    return settings;
-  }
-};
+// Everything is small, so that whatever can be cut in pieces is, and queues are full.
+inline void narrow_tcp(PortSettings& settings) {
+  settings.tcp.connections = 1;
+  settings.tcp.queue_puts = 2;
+  settings.tcp.buffer_bytes = 16 << 10;  // with less the kernel itself crawls
+}
+inline void narrow_rdma(PortSettings& settings) {
+  settings.rdma.queues = 1;
+  settings.rdma.depth = 2;
+  settings.rdma.most_bytes = 40'000;
+}
+inline void narrow_staged(PortSettings& settings) {
+  narrow_rdma(settings);
+  settings.staged = {.slots = 2, .slot_bytes = 30'000, .queue_puts = 2};
+}
 
 // Each put goes over two NICs, however small.
-template <Text name, Text device, uint64_t seed>
-struct TwoRails : Soft<name, seed> {
-  static std::string label() { return name.chars + std::string("_two_rails"); }
-  static PortSettings settings() {
-    PortSettings settings = Soft<name, seed>::settings();
-    settings.rdma.devices = {std::string(device.chars) + "_0", std::string(device.chars) + "_1"};
+inline std::function<void(PortSettings&)> over_two(const std::string& device) {
+  return [device](PortSettings& settings) {
+    settings.rdma.devices = {device + "_0", device + "_1"};
     settings.rdma.stripe_bytes = 1;
-    return settings;
-  }
-};
+  };
+}
 
 // Those whose ranks may be processes, which can go away.
-using ApartFabricTypes =
-    testing::Types<Kind<"shm">, Kind<"tcp">, LendingTcp, NarrowTcp, Soft<"verbs", 0>, Soft<"verbs", 1>,
-                   Soft<"verbs", 2>, NarrowSoft<"verbs", 3>, TwoRails<"verbs", "soft", 4>, Soft<"efa", 0>,
-                   Soft<"efa", 1>, Soft<"efa", 2>, NarrowSoft<"efa", 3>, TwoRails<"efa", "soft_efa", 4>>;
+inline std::vector<FabricType> apart_fabrics() {
+  return {{"shm", "shm"},
+          {"tcp", "tcp"},
+          {"tcp_lending", "tcp", lend_all},
+          {"tcp_narrow", "tcp", narrow_tcp},
+          {"verbs", "verbs"},
+          {"verbs_seed_1", "verbs", {}, 1},
+          {"verbs_seed_2", "verbs", {}, 2},
+          {"verbs_narrow", "verbs", narrow_rdma, 3},
+          {"verbs_two_rails", "verbs", over_two("soft"), 4},
+          {"efa", "efa"},
+          {"efa_seed_1", "efa", {}, 1},
+          {"efa_seed_2", "efa", {}, 2},
+          {"efa_narrow", "efa", narrow_rdma, 3},
+          {"efa_two_rails", "efa", over_two("soft_efa"), 4},
+          {"staged_shm", "shm", {}, 0, Windows::kFar},
+          {"staged_tcp", "tcp", {}, 0, Windows::kFar},
+          {"staged_verbs", "verbs", {}, 5, Windows::kFar},
+          {"staged_efa", "efa", {}, 6, Windows::kFar},
+          {"staged_efa_narrow", "efa", narrow_staged, 7, Windows::kFar}};
+}
 
-template <class Types>
-struct WithLoopback;
-template <class... Types>
-struct WithLoopback<testing::Types<Types...>> {
-  using type = testing::Types<Kind<"loopback">, Types...>;
-};
-using FabricTypes = WithLoopback<ApartFabricTypes>::type;
-
-struct FabricName {
-  template <class T>
-  static std::string GetName(int) {
-    return T::label();
-  }
-};
+inline std::vector<FabricType> all_fabrics() {
+  std::vector<FabricType> types = apart_fabrics();
+  types.insert(types.begin(), {"loopback", "loopback"});
+  return types;
+}
 
 }  // namespace mk::test

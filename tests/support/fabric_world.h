@@ -24,10 +24,12 @@
 #include "base/atomics.h"
 #include "mkernel/error.h"
 #include "tests/support/eventually.h"
+#include "tests/support/host_mover.h"
 #include "transport/fabric_kinds.h"
 #include "transport/secret.h"
 #include "transport/shared_memory.h"
 #include "transport/socket.h"
+#include "transport/staged_port.h"
 
 namespace mk::test {
 
@@ -90,24 +92,37 @@ inline Connected connect_all(const std::vector<std::unique_ptr<FabricPort>>& por
   return result;
 }
 
+enum class Windows {
+  kInReach,
+  kFar,  // as a GPU's are: the fabric goes through host memory
+};
+
 class FabricWorld {
  public:
   static constexpr uint32_t kSignals = 512;
+  static constexpr uint64_t kSignalBytes = kSignals * sizeof(uint64_t);
 
-  FabricWorld(std::string_view kind, const WorldShape& shape, uint64_t window_bytes, PortSettings settings = {})
+  FabricWorld(std::string_view kind, const WorldShape& shape, uint64_t window_bytes, PortSettings settings = {},
+              Windows windows = Windows::kInReach)
       : shape_(shape), registries_(shape.size()) {
     settings.world = shape;
     for (int rank = 0; rank < shape.size(); ++rank) {
-      data_.emplace_back(window_bytes);
-      signals_.emplace_back(kSignals * sizeof(uint64_t));
+      far_data_.emplace_back(data_.emplace_back(window_bytes).data(), window_bytes);
+      far_signals_.emplace_back(signals_.emplace_back(kSignalBytes).data(), kSignalBytes);
     }
     const bool apart = fabric_kind(kind).between_processes;
     for (int rank = 0; rank < shape.size(); ++rank) {
-      data_window_ = registries_[rank].add(bases(data_, rank, apart), window_bytes, handles(data_, rank));
-      signal_window_ =
-          registries_[rank].add(bases(signals_, rank, apart), kSignals * sizeof(uint64_t), handles(signals_, rank));
       settings.rank = rank;
-      ports_.push_back(open_port(kind, settings, registries_[rank]));
+      if (windows == Windows::kFar) {
+        add_windows(rank, bases(far_data_, rank, apart), bases(far_signals_, rank, apart), window_bytes);
+        auto mover =
+            std::make_unique<HostMover>(rank, std::vector<const FarMemory*>{&far_data_[rank], &far_signals_[rank]});
+        ports_.push_back(std::make_unique<StagedPort>(kind, settings, registries_[rank], std::move(mover)));
+      } else {
+        add_windows(rank, bases(data_, rank, apart), bases(signals_, rank, apart), window_bytes, handles(data_, rank),
+                    handles(signals_, rank));
+        ports_.push_back(open_port(kind, settings, registries_[rank]));
+      }
     }
     for (const uint32_t window : {data_window_, signal_window_}) exchange_keys(window);
     Connected connected = connect_all(ports_);
@@ -166,7 +181,14 @@ class FabricWorld {
   }
 
  private:
-  std::vector<std::byte*> bases(const std::deque<SparseMemory>& memory, int rank, bool apart) const {
+  void add_windows(int rank, std::vector<std::byte*> data, std::vector<std::byte*> signals, uint64_t window_bytes,
+                   std::vector<std::string> data_handles = {}, std::vector<std::string> signal_handles = {}) {
+    data_window_ = registries_[rank].add(std::move(data), window_bytes, std::move(data_handles));
+    signal_window_ = registries_[rank].add(std::move(signals), kSignalBytes, std::move(signal_handles));
+  }
+
+  template <class Memory>
+  std::vector<std::byte*> bases(const std::deque<Memory>& memory, int rank, bool apart) const {
     std::vector<std::byte*> bases;
     for (int other = 0; other < shape_.size(); ++other) {
       bases.push_back(apart && other != rank ? nullptr : memory[other].data());
@@ -192,6 +214,8 @@ class FabricWorld {
   WorldShape shape_;
   std::deque<SparseMemory> data_;
   std::deque<SparseMemory> signals_;
+  std::deque<FarMemory> far_data_;  // what the registries hold if they are far
+  std::deque<FarMemory> far_signals_;
   std::deque<WindowRegistry> registries_;
   std::vector<std::unique_ptr<FabricPort>> ports_;
   uint32_t data_window_ = 0;

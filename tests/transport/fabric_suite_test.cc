@@ -16,36 +16,32 @@ namespace {
 constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
 constexpr WorldShape kTwoNodes{2, 1};
 
-template <class T>
-class FabricSuite : public testing::Test {
+class FabricSuite : public testing::TestWithParam<FabricType> {
  protected:
   void SetUp() override {
-    const std::string missing = fabric_kind(T::kKind).why_not();
-    if (!missing.empty()) GTEST_SKIP() << T::kKind << ": " << missing;
+    const std::string missing = fabric_kind(GetParam().kind).why_not();
+    if (!missing.empty()) GTEST_SKIP() << GetParam().kind << ": " << missing;
   }
-  static FabricWorld world(const WorldShape& shape, uint64_t window_bytes) {
-    return FabricWorld(T::kKind, shape, window_bytes, T::settings());
+  static FabricWorld make_world(const WorldShape& shape, uint64_t window_bytes) {
+    return GetParam().world(shape, window_bytes);
   }
 };
-TYPED_TEST_SUITE(FabricSuite, FabricTypes, FabricName);
+class ApartFabricSuite : public FabricSuite {};
 
-template <class T>
-class ApartFabricSuite : public FabricSuite<T> {};
-TYPED_TEST_SUITE(ApartFabricSuite, ApartFabricTypes, FabricName);
-
-template <class... Types>
-std::vector<std::string_view> names_of(testing::Types<Types...>) {
-  return {Types::kKind...};
-}
+constexpr auto kLabel = [](const testing::TestParamInfo<FabricType>& info) { return info.param.label; };
+INSTANTIATE_TEST_SUITE_P(Fabrics, FabricSuite, testing::ValuesIn(all_fabrics()), kLabel);
+INSTANTIATE_TEST_SUITE_P(Fabrics, ApartFabricSuite, testing::ValuesIn(apart_fabrics()), kLabel);
 
 TEST(FabricKinds, AreAllInTheSuite) {
-  const std::vector<std::string_view> tested = names_of(FabricTypes{});
-  for (const FabricKind& kind : fabric_kinds()) EXPECT_GT(std::ranges::count(tested, kind.name), 0) << kind.name;
+  const std::vector<FabricType> tested = all_fabrics();
+  for (const FabricKind& kind : fabric_kinds()) {
+    EXPECT_GT(std::ranges::count(tested, kind.name, &FabricType::kind), 0) << kind.name;
+  }
 }
 
-TYPED_TEST(FabricSuite, APutCopiesItsBytesAndNothingAround) {
+TEST_P(FabricSuite, APutCopiesItsBytesAndNothingAround) {
   constexpr uint64_t kBytes = 4 << 20;
-  FabricWorld world = this->world(kTwoNodes, kBytes);
+  FabricWorld world = make_world(kTwoNodes, kBytes);
   fill(world.data(0), kBytes, 1);
   std::vector<std::byte> expected(kBytes);
   std::mt19937_64 random(7);
@@ -65,8 +61,8 @@ TYPED_TEST(FabricSuite, APutCopiesItsBytesAndNothingAround) {
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), world.data(1)));
 }
 
-TYPED_TEST(FabricSuite, APutAddsItsAmountToItsSignalOnly) {
-  FabricWorld world = this->world(kTwoNodes, 64);
+TEST_P(FabricSuite, APutAddsItsAmountToItsSignalOnly) {
+  FabricWorld world = make_world(kTwoNodes, 64);
   Command command = world.command(1, 0, 0, 8, 2);
   command.amount = 5;
   ASSERT_TRUE(world.put(0, command, 0));
@@ -75,18 +71,18 @@ TYPED_TEST(FabricSuite, APutAddsItsAmountToItsSignalOnly) {
   for (uint32_t i = 0; i < FabricWorld::kSignals; ++i) EXPECT_EQ(world.seen(1, i), i == 2 ? 10u : 0u) << i;
 }
 
-TYPED_TEST(FabricSuite, APutOfNoBytesOnlySignals) {
+TEST_P(FabricSuite, APutOfNoBytesOnlySignals) {
   constexpr uint64_t kBytes = 64;
-  FabricWorld world = this->world(kTwoNodes, kBytes);
+  FabricWorld world = make_world(kTwoNodes, kBytes);
   fill(world.data(0), kBytes, 1);
   ASSERT_TRUE(world.put(0, world.command(1, kBytes, kBytes, 0, 3), 0));
   ASSERT_TRUE(world.run_until([&] { return world.seen(1, 3) == 1; }));
   EXPECT_TRUE(std::all_of(world.data(1), world.data(1) + kBytes, [](std::byte b) { return b == std::byte{}; }));
 }
 
-TYPED_TEST(FabricSuite, EveryTicketComesBackOnce) {
+TEST_P(FabricSuite, EveryTicketComesBackOnce) {
   constexpr uint64_t kPuts = 300;
-  FabricWorld world = this->world(kTwoNodes, 4096);
+  FabricWorld world = make_world(kTwoNodes, 4096);
   std::vector<uint64_t> expected;
   for (uint64_t ticket = 1000; ticket < 1000 + kPuts; ++ticket) {
     ASSERT_TRUE(world.put(0, world.command(1, 0, 0, ticket % 4096), ticket));
@@ -98,9 +94,9 @@ TYPED_TEST(FabricSuite, EveryTicketComesBackOnce) {
   EXPECT_EQ(world.completed(0), expected);
 }
 
-TYPED_TEST(FabricSuite, AFullFabricTakesPutsAgainWhenItIsPolled) {
+TEST_P(FabricSuite, AFullFabricTakesPutsAgainWhenItIsPolled) {
   constexpr uint64_t kMost = 100'000;
-  FabricWorld world = this->world(kTwoNodes, 4096);
+  FabricWorld world = make_world(kTwoNodes, 4096);
   uint64_t sent = 0;
   PutResult result = PutResult::kSent;
   while (sent < kMost && (result = world.fabric(0).put(world.command(1, 0, 0, 256), sent)) == PutResult::kSent) ++sent;
@@ -111,9 +107,9 @@ TYPED_TEST(FabricSuite, AFullFabricTakesPutsAgainWhenItIsPolled) {
 }
 
 // The source is written anew as soon as its put is complete, whether it has landed or not.
-TYPED_TEST(FabricSuite, WhatArrivesIsWhatTheSourceHeldUntilItsPutCompleted) {
+TEST_P(FabricSuite, WhatArrivesIsWhatTheSourceHeldUntilItsPutCompleted) {
   constexpr uint64_t kBytes = 150'000, kPuts = 20;
-  FabricWorld world = this->world(kTwoNodes, kBytes * kPuts);
+  FabricWorld world = make_world(kTwoNodes, kBytes * kPuts);
   for (uint64_t i = 0; i < kPuts; ++i) {
     fill(world.data(0), kBytes, i);
     ASSERT_TRUE(world.put(0, world.command(1, 0, i * kBytes, kBytes), i));
@@ -129,9 +125,9 @@ TYPED_TEST(FabricSuite, WhatArrivesIsWhatTheSourceHeldUntilItsPutCompleted) {
 }
 
 // One thread polls each end, and a worker reads plain memory once it has seen the signal.
-TYPED_TEST(FabricSuite, WhoSeesASignalSeesTheBytesOfItsPut) {
+TEST_P(FabricSuite, WhoSeesASignalSeesTheBytesOfItsPut) {
   constexpr uint64_t kPuts = 200, kBytes = 3000;
-  FabricWorld world = this->world(kTwoNodes, kPuts * kBytes);
+  FabricWorld world = make_world(kTwoNodes, kPuts * kBytes);
   fill(world.data(0), kPuts * kBytes, 3);
   std::vector<std::byte> expected(world.data(0), world.data(0) + kPuts * kBytes);
   std::atomic<bool> done = false;
@@ -170,15 +166,16 @@ TYPED_TEST(FabricSuite, WhoSeesASignalSeesTheBytesOfItsPut) {
   for (uint32_t i = 0; i < kPuts; ++i) EXPECT_EQ(world.seen(1, i), 1u) << i;
 }
 
-TYPED_TEST(FabricSuite, BothDirectionsMoveAtOnce) {
+TEST_P(FabricSuite, BothDirectionsMoveAtOnce) {
   constexpr uint64_t kPart = 256 << 10, kPuts = 16;
-  FabricWorld world = this->world(kTwoNodes, 2 * kPart * kPuts);  // the lower half is sent, the upper one received
+  FabricWorld world = make_world(kTwoNodes, 2 * kPart * kPuts);  // the lower half is sent, the upper one received
   for (const int rank : {0, 1}) fill(world.data(rank), kPart * kPuts, rank);
-  std::atomic<int> num_done = 0;
+  std::atomic<int> num_through =
+      0;  // who is through polls on: what it answers or lands may be what the other waits for
   const auto play = [&](int rank) {
-    bool done = false;
     std::vector<uint64_t> completed;
     uint64_t sent = 0;
+    bool is_through = false;
     EXPECT_TRUE(busily([&] {
       const uint64_t to = kPart * (kPuts + sent);
       if (sent < kPuts &&
@@ -186,11 +183,11 @@ TYPED_TEST(FabricSuite, BothDirectionsMoveAtOnce) {
         ++sent;
       }
       const bool well = world.fabric(rank).poll(completed) == PutResult::kSent;
-      if (!done && completed.size() == kPuts && world.seen(rank, 0) == kPuts) {
-        done = true;
-        ++num_done;
+      if (!is_through && completed.size() == kPuts && world.seen(rank, 0) == kPuts) {
+        is_through = true;
+        ++num_through;
       }
-      return !well || num_done == 2;  // what a rank has sent completes while its peer polls
+      return !well || num_through == 2;
     }));
     EXPECT_EQ(world.fabric(rank).failure(), "");
   };
@@ -202,11 +199,11 @@ TYPED_TEST(FabricSuite, BothDirectionsMoveAtOnce) {
   }
 }
 
-TYPED_TEST(FabricSuite, EveryNodeReachesEveryOtherOnItsRail) {
+TEST_P(FabricSuite, EveryNodeReachesEveryOtherOnItsRail) {
   constexpr uint64_t kBytes = 1000;
   for (const WorldShape shape : {WorldShape{2, 2}, {3, 1}, {5, 1}, {8, 1}}) {
     const uint64_t half = kBytes * shape.size();
-    FabricWorld world = this->world(shape, 2 * half);
+    FabricWorld world = make_world(shape, 2 * half);
     std::vector<uint64_t> sent(shape.size());
     for (int from = 0; from < shape.size(); ++from) fill(world.data(from), half, from);
     for (int from = 0; from < shape.size(); ++from) {
@@ -222,16 +219,16 @@ TYPED_TEST(FabricSuite, EveryNodeReachesEveryOtherOnItsRail) {
   }
 }
 
-TYPED_TEST(FabricSuite, OffsetsMayBeBeyondFourGiB) {
+TEST_P(FabricSuite, OffsetsMayBeBeyondFourGiB) {
   constexpr uint64_t kFar = (uint64_t{4} << 30) + 12345, kBytes = 70'000;
-  FabricWorld world = this->world(kTwoNodes, kFar + (1 << 20));
+  FabricWorld world = make_world(kTwoNodes, kFar + (1 << 20));
   fill(world.data(0) + kFar, kBytes, 1);
   ASSERT_TRUE(world.put(0, world.command(1, kFar, kFar + 77, kBytes), 0));
   ASSERT_TRUE(world.run_until([&] { return world.seen(1, 0) == 1; }));
   EXPECT_EQ(std::memcmp(world.data(1) + kFar + 77, world.data(0) + kFar, kBytes), 0);
 }
 
-TYPED_TEST(FabricSuite, ACommandThatPointsOutsideItsWindowFailsTheFabricAndTouchesNothing) {
+TEST_P(FabricSuite, ACommandThatPointsOutsideItsWindowFailsTheFabricAndTouchesNothing) {
   constexpr uint64_t kBytes = 64;
   using Damage = void (*)(Command&);
   constexpr Damage kDamages[] = {
@@ -249,7 +246,7 @@ TYPED_TEST(FabricSuite, ACommandThatPointsOutsideItsWindowFailsTheFabricAndTouch
       [](Command& c) { c.signal_index = FabricWorld::kSignals; },
   };
   for (size_t i = 0; i < std::size(kDamages); ++i) {
-    FabricWorld world = this->world(kTwoNodes, kBytes);
+    FabricWorld world = make_world(kTwoNodes, kBytes);
     fill(world.data(0), kBytes, 1);
     Command command = world.command(1, 0, 0, 8);
     kDamages[i](command);
@@ -261,8 +258,8 @@ TYPED_TEST(FabricSuite, ACommandThatPointsOutsideItsWindowFailsTheFabricAndTouch
   }
 }
 
-TYPED_TEST(FabricSuite, AfterAFailureEveryCallSaysSoAndWhy) {
-  FabricWorld world = this->world(kTwoNodes, 64);
+TEST_P(FabricSuite, AfterAFailureEveryCallSaysSoAndWhy) {
+  FabricWorld world = make_world(kTwoNodes, 64);
   ASSERT_TRUE(world.put(0, world.command(1, 0, 0, 8), 0));
   ASSERT_EQ(world.fabric(0).put(world.command(1, 0, 0, kHuge), 1), PutResult::kFailed);
   const std::string reason = world.fabric(0).failure();
@@ -277,8 +274,8 @@ TYPED_TEST(FabricSuite, AfterAFailureEveryCallSaysSoAndWhy) {
   EXPECT_EQ(world.seen(1, 1), 0u);
 }
 
-TYPED_TEST(ApartFabricSuite, APeerThatGoesAwayIsAFailureThatNamesIt) {
-  FabricWorld world = this->world({3, 1}, 64);
+TEST_P(ApartFabricSuite, APeerThatGoesAwayIsAFailureThatNamesIt) {
+  FabricWorld world = make_world({3, 1}, 64);
   ASSERT_TRUE(world.put(0, world.command(1, 0, 0, 8), 0));
   ASSERT_TRUE(world.run_until([&] { return world.seen(1, 0) == 1; }));
   world.take_fabric(1).reset();
@@ -289,9 +286,9 @@ TYPED_TEST(ApartFabricSuite, APeerThatGoesAwayIsAFailureThatNamesIt) {
 }
 
 // Puts of many sizes under way when the peer goes.
-TYPED_TEST(ApartFabricSuite, APeerThatGoesAwayInTheMiddleIsAFailureToo) {
+TEST_P(ApartFabricSuite, APeerThatGoesAwayInTheMiddleIsAFailureToo) {
   constexpr uint64_t kBytes = 32 << 20;
-  FabricWorld world = this->world(kTwoNodes, kBytes);
+  FabricWorld world = make_world(kTwoNodes, kBytes);
   for (uint64_t i = 0; i < 4; ++i) world.fabric(0).put(world.command(1, 0, 0, kBytes), i);
   world.poll_all();
   world.take_fabric(1).reset();

@@ -6,6 +6,7 @@
 
 #include <limits>
 #include <optional>
+#include <thread>
 
 #include "runtime/proxy.h"
 #include "tests/support/fabric_world.h"
@@ -125,6 +126,16 @@ TEST_F(TcpWithABadPeer, APeerThatTakesNothingIsNamedAtTheDeadline) {
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure(), "rank 0 took nothing from rank 1 for 300 ms");
   EXPECT_TRUE(completed.empty());
+}
+
+// A rank that did not look for long finds a connection that the kernel has ended.
+TEST_F(TcpWithABadPeer, APeerThatTakesNothingIsNamedAlsoIfTheKernelIsFirst) {
+  Command command{0, 0, kBytes, data_window, data_window, signal_window, 0, 1, 0, 0, 0};
+  ASSERT_EQ(fabric->put(command, 0), PutResult::kSent);
+  ASSERT_EQ(poll(), PutResult::kSent);
+  std::this_thread::sleep_for(8 * kDeadline);  // the kernel's own time is what this is about
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(fabric->failure(), "rank 0 took nothing from rank 1 for 300 ms");
 }
 
 TEST(TcpFabric, AFabricThatFailsTakesItsPeersAlong) {
