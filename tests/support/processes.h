@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "core/world_shape.h"
@@ -74,18 +75,18 @@ inline size_t bytes_of(const Tensor& tensor) {
   return static_cast<size_t>(tensor.rows * tensor.cols) * size_of(tensor.dtype);
 }
 
-// Every rank queues all launches with call(world, its args), waits, and hands its results back to be checked here.
-template <class Launch, class Call>
-testing::AssertionResult processes_run_right(const WorldShape& shape, std::vector<Launch>& launches, Call&& call,
-                                             const Options& options = {.timeout_ms = 20'000}) {
+// Every rank joins with join(rank), queues all launches with call(world, its args), waits, and hands its results back
+// to be checked here.
+template <class Launch, class Call, class Join>
+requires std::is_invocable_r_v<World, Join, int> testing::AssertionResult processes_run_right(
+    const WorldShape& shape, std::vector<Launch>& launches, Call&& call, Join&& join) {
   size_t bytes = 1;
   for (Launch& launch : launches) {
     for (const auto& args : launch.args()) bytes += bytes_of(args.c);
   }
   const CommonMemory results(bytes);
-  const std::string id = World::unique_id();
   const auto run = [&](int rank) {
-    World world = World::join(id, rank, shape.nodes, shape.ranks, options);
+    World world = join(rank);
     for (Launch& launch : launches) {
       const auto args = launch.args();
       call(world, std::span(&args[rank], 1));
@@ -112,6 +113,15 @@ testing::AssertionResult processes_run_right(const WorldShape& shape, std::vecto
     if (auto right = launch.is_right(); !right) return right;
   }
   return testing::AssertionSuccess();
+}
+
+// The same, on CPUs.
+template <class Launch, class Call>
+testing::AssertionResult processes_run_right(const WorldShape& shape, std::vector<Launch>& launches, Call&& call,
+                                             const Options& options = {.timeout_ms = 20'000}) {
+  const std::string id = World::unique_id();
+  return processes_run_right(shape, launches, call,
+                             [&](int rank) { return World::join(id, rank, shape.nodes, shape.ranks, options); });
 }
 
 }  // namespace mk::test
