@@ -75,23 +75,17 @@ inline size_t bytes_of(const Tensor& tensor) {
   return static_cast<size_t>(tensor.rows * tensor.cols) * size_of(tensor.dtype);
 }
 
-// Every rank joins with join(rank), queues all launches with call(world, its args), waits, and hands its results back
-// to be checked here.
-template <class Launch, class Call, class Join>
-requires std::is_invocable_r_v<World, Join, int> testing::AssertionResult processes_run_right(
-    const WorldShape& shape, std::vector<Launch>& launches, Call&& call, Join&& join) {
+// Runs run(rank) in a process for each rank, which leaves the rank's results in its launches' tensors; brings all of
+// them here and checks them.
+template <class Launch, class Run>
+testing::AssertionResult processes_leave_right(const WorldShape& shape, std::vector<Launch>& launches, Run&& run) {
   size_t bytes = 1;
   for (Launch& launch : launches) {
     for (const auto& args : launch.args()) bytes += bytes_of(args.c);
   }
   const CommonMemory results(bytes);
-  const auto run = [&](int rank) {
-    World world = join(rank);
-    for (Launch& launch : launches) {
-      const auto args = launch.args();
-      call(world, std::span(&args[rank], 1));
-    }
-    world.synchronize();
+  const auto run_and_tell = [&](int rank) {
+    run(rank);
     std::byte* to = results.data();
     for (Launch& launch : launches) {
       const auto all = launch.args();
@@ -101,7 +95,7 @@ requires std::is_invocable_r_v<World, Join, int> testing::AssertionResult proces
     }
     return true;
   };
-  if (auto done = processes_do(shape.size(), run); !done) return done;
+  if (auto done = processes_do(shape.size(), run_and_tell); !done) return done;
   const std::byte* from = results.data();
   for (Launch& launch : launches) {
     for (const auto& args : launch.args()) {
@@ -115,7 +109,20 @@ requires std::is_invocable_r_v<World, Join, int> testing::AssertionResult proces
   return testing::AssertionSuccess();
 }
 
-// The same, on CPUs.
+// On CPUs: every rank joins with join(rank), queues all launches with call(world, its args) and waits.
+template <class Launch, class Call, class Join>
+requires std::is_invocable_r_v<World, Join, int> testing::AssertionResult processes_run_right(
+    const WorldShape& shape, std::vector<Launch>& launches, Call&& call, Join&& join) {
+  return processes_leave_right(shape, launches, [&](int rank) {
+    World world = join(rank);
+    for (Launch& launch : launches) {
+      const auto args = launch.args();
+      call(world, std::span(&args[rank], 1));
+    }
+    world.synchronize();
+  });
+}
+
 template <class Launch, class Call>
 testing::AssertionResult processes_run_right(const WorldShape& shape, std::vector<Launch>& launches, Call&& call,
                                              const Options& options = {.timeout_ms = 20'000}) {
