@@ -61,13 +61,22 @@ std::unique_ptr<Fabric> StagedPort::connect(const std::vector<std::string>& addr
     const int peer = world.rank_at(node, world.local_of(settings_.rank));
     if (peer == settings_.rank) continue;
     StagedAddress theirs = decode_address(addresses[peer], peer, settings_.staged);
-    inner_->learn_window(window_, peer, theirs.key);
+    learn(peer, theirs.key);
     inner[peer] = std::move(theirs.inner);
   }
   std::unique_ptr<Fabric> connected = inner_->connect(inner);
   memory_.hide();  // a fabric that maps the slots of others is connected when all have
   return std::make_unique<StagedFabric>(settings_, windows_, StagedFabric::Slots{layout_, memory_.data(), window_},
                                         *mover_, std::move(connected));
+}
+
+void StagedPort::learn(int peer, const std::string& key) {
+  try {
+    inner_->learn_window(window_, peer, key);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("rank {} cannot reach the slots of rank {}: {}", settings_.rank, peer, error.what()));
+  }
 }
 
 std::string StagedPort::describe() const {

@@ -29,6 +29,8 @@ class StagedPort : public KeylessPort {
   std::unique_ptr<Fabric> connect(const std::vector<std::string>& addresses) override;
 
  private:
+  void learn(int peer, const std::string& key);
+
   PortSettings settings_;
   const WindowRegistry& windows_;
   StagedLayout layout_;

@@ -159,6 +159,28 @@ TEST(StagedFabric, APeerThatDoesNotPollHoldsUpWhatItsSlotsDoNotHold) {
   EXPECT_TRUE(world.run_until([&] { return world.seen(1, 0) == num_sent && world.completed(0).size() == num_sent; }));
 }
 
+// The peer has emptied it, but a NIC may have to send it once more.
+TEST(StagedFabric, ASlotIsNotUsedAgainBeforeTheInnerFabricIsThroughWithIt) {
+  bool holds_back = true;
+  std::vector<uint64_t> held;
+  TamperedFabric::Hooks hooks;
+  hooks.poll = [&](Fabric& inner, std::vector<uint64_t>& completed) {
+    const PutResult result = inner.poll(held);
+    if (!holds_back) completed.insert(completed.end(), held.begin(), held.end());
+    if (!holds_back) held.clear();
+    return result;
+  };
+  SlotWorld world({.wrap = tampered(0, hooks)});
+  for (const uint64_t i : {0, 1, 2, 3}) world.fabric(0).put(world.command(1, 0, 0, 1000), i);
+  for (int i = 0; i < 1000; ++i) {
+    for (const int rank : {0, 1}) ASSERT_EQ(world.poll(rank), PutResult::kSent);
+  }
+  EXPECT_EQ(world.seen(1, 0), 3u) << "there are three slots";
+  EXPECT_TRUE(world.completed(0).empty());
+  holds_back = false;
+  EXPECT_TRUE(world.run_until([&] { return world.seen(1, 0) == 4 && world.completed(0).size() == 4; }));
+}
+
 TEST(StagedFabric, AnInnerFabricThatFailsIsTheReason) {
   TamperedFabric::Hooks hooks;
   hooks.reason = "the cable is out";
@@ -211,7 +233,7 @@ TEST(StagedFabric, SmallPutsThatWaitTogetherLeaveTogether) {
 }
 
 // The fabric below reorders, stalls, is full and completes late; so does the Mover.  Puts of all sizes, none at all and
-// many slots, and at each poll every put whose signal has come is whole.
+// many slots, and at each poll every put whose signal has come is whole.  Sources are spoilt when their puts complete.
 TEST(StagedFabric, EverySignalComesWithItsBytesWhateverTheFabricBelowDoes) {
   constexpr uint32_t kPuts = 120;
   constexpr uint64_t kMost = 5000;
@@ -223,12 +245,14 @@ TEST(StagedFabric, EverySignalComesWithItsBytesWhateverTheFabricBelowDoes) {
                        return std::make_unique<ChaosFabric>(std::move(inner), seed * 2 + rank);
                      }});
     fill(world.data(0), kPuts * kMost, seed);
+    const std::vector<std::byte> expected(world.data(0), world.data(0) + kPuts * kMost);
     std::mt19937_64 random(seed);
     std::vector<uint64_t> bytes(kPuts);
     for (uint64_t& one : bytes) one = random() % 4 == 0 ? 0 : random() % (random() % 4 == 0 ? kMost : 200);
     std::set<uint32_t> missing;
     for (uint32_t i = 0; i < kPuts; ++i) missing.insert(i);
     uint32_t num_sent = 0;
+    size_t num_spoilt = 0;
     ASSERT_TRUE(world.run_until([&] {
       const uint64_t at = num_sent * kMost;
       if (num_sent < kPuts &&
@@ -237,10 +261,13 @@ TEST(StagedFabric, EverySignalComesWithItsBytesWhateverTheFabricBelowDoes) {
       }
       std::erase_if(missing, [&](uint32_t i) {
         if (world.seen(1, i) == 0) return false;
-        EXPECT_EQ(std::memcmp(world.data(1) + i * kMost, world.data(0) + i * kMost, bytes[i]), 0)
+        EXPECT_EQ(std::memcmp(world.data(1) + i * kMost, expected.data() + i * kMost, bytes[i]), 0)
             << "seed " << seed << ", put " << i;
         return true;
       });
+      for (; num_spoilt < world.completed(0).size(); ++num_spoilt) {
+        std::memset(world.data(0) + world.completed(0)[num_spoilt] * kMost, 0xee, kMost);
+      }
       return missing.empty() && world.completed(0).size() == kPuts;
     })) << "seed "
         << seed << ": " << world.fabric(0).failure() << world.fabric(1).failure();

@@ -112,6 +112,15 @@ TEST(StagedPort, RanksThatCutDifferentlyDoNotConnect) {
   }));
 }
 
+TEST(StagedPort, SlotsOfAnotherMachineAreNotFound) {
+  const WindowRegistry windows;
+  StagedPort port("shm", settings_of(0), windows, no_mover());
+  const std::string elsewhere = encode({{}, "/mkernel.seat.of.another.machine", "/mkernel.slots.of.another.machine"});
+  EXPECT_TRUE(throws(ErrorCode::kDevice, {"rank 0 cannot reach the slots of rank 1"}, [&] {
+    port.connect({port.address(), elsewhere});
+  }));
+}
+
 // shm maps the slots of others, by name; nobody else could.
 TEST(StagedPort, NoNameOfSlotsIsLeftWhereRanksHaveMet) {
   const WindowRegistry windows;
