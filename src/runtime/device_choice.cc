@@ -96,8 +96,12 @@ std::string to_text(const DeviceOffer& offer) {
 DeviceOffer offer_here(DeviceKind asked) {
   DeviceOffer offer{asked, machine_here(), {}, {}};
   if (asked == DeviceKind::kCpu) return offer;
-  offer.gpus = usable_gpus();
-  if (offer.gpus.empty()) offer.trouble = why_no_cuda();
+  try {
+    offer.gpus = usable_gpus();
+    if (offer.gpus.empty()) offer.trouble = why_no_cuda();
+  } catch (const Error& error) {
+    offer.trouble = error.what();  // for all to know, not for this rank to leave
+  }
   return offer;
 }
 
