@@ -20,12 +20,13 @@ constexpr std::chrono::milliseconds kFarewell{1000};
 
 StagedFabric::StagedFabric(const PortSettings& settings, const WindowRegistry& windows, const Slots& slots,
                            Mover& mover, std::unique_ptr<Fabric> inner)
-    : world_(settings.world), rank_(settings.rank), windows_(windows), mover_(mover), inner_(std::move(inner)) {
-  const int own_node = world_.node_of(rank_);
-  for (int node = 0; node < world_.nodes; ++node) {
+    : rank_(settings.rank), windows_(windows), mover_(mover), inner_(std::move(inner)) {
+  const WorldShape& world = settings.world;
+  const int own_node = world.node_of(rank_);
+  for (int node = 0; node < world.nodes; ++node) {
     if (node == own_node) continue;
     const StagedLink link{.rank = rank_,
-                          .peer = world_.rank_at(node, world_.local_of(rank_)),
+                          .peer = world.rank_at(node, world.local_of(rank_)),
                           .peer_here = peer_number(node, own_node),
                           .self_there = peer_number(own_node, node),
                           .layout = slots.layout,

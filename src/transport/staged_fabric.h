@@ -48,7 +48,6 @@ class StagedFabric : public Fabric {
   PutResult move(std::vector<uint64_t>& completed);
   PutResult fail(std::string why);
 
-  WorldShape world_;
   int rank_;
   const WindowRegistry& windows_;
   Mover& mover_;

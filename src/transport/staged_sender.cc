@@ -62,9 +62,9 @@ void StagedSender::add_piece(Slot& slot, Waiting& put) {
   std::byte* const at = link_.outgoing(slot_idx) + slot.bytes;
   write_record(at, piece);
   if (bytes > 0) {
+    mover_.read(at + sizeof(piece), put.from + put.next, bytes, link_.token(StagedToken::kRead, slot_idx));
     ++slot.num_reads;
     ++num_reads_;
-    mover_.read(at + sizeof(piece), put.from + put.next, bytes, link_.token(StagedToken::kRead, slot_idx));
   }
   slot.bytes += piece_room(bytes);
   put.next += bytes;

@@ -49,7 +49,7 @@ inline void narrow_rdma(PortSettings& settings) {
 }
 inline void narrow_staged(PortSettings& settings) {
   narrow_rdma(settings);
-  settings.staged = {.slots = 2, .slot_bytes = 4000, .queue_puts = 2};
+  settings.staged = {.slots = 2, .slot_bytes = 30'000, .queue_puts = 2};
 }
 
 // Each put goes over two NICs, however small.

@@ -170,9 +170,12 @@ TEST_P(FabricSuite, BothDirectionsMoveAtOnce) {
   constexpr uint64_t kPart = 256 << 10, kPuts = 16;
   FabricWorld world = make_world(kTwoNodes, 2 * kPart * kPuts);  // the lower half is sent, the upper one received
   for (const int rank : {0, 1}) fill(world.data(rank), kPart * kPuts, rank);
+  std::atomic<int> num_through =
+      0;  // who is through polls on: what it answers or lands may be what the other waits for
   const auto play = [&](int rank) {
     std::vector<uint64_t> completed;
     uint64_t sent = 0;
+    bool is_through = false;
     EXPECT_TRUE(busily([&] {
       const uint64_t to = kPart * (kPuts + sent);
       if (sent < kPuts &&
@@ -180,7 +183,11 @@ TEST_P(FabricSuite, BothDirectionsMoveAtOnce) {
         ++sent;
       }
       const bool well = world.fabric(rank).poll(completed) == PutResult::kSent;
-      return !well || (completed.size() == kPuts && world.seen(rank, 0) == kPuts);
+      if (!is_through && completed.size() == kPuts && world.seen(rank, 0) == kPuts) {
+        is_through = true;
+        ++num_through;
+      }
+      return !well || num_through == 2;
     }));
     EXPECT_EQ(world.fabric(rank).failure(), "");
   };

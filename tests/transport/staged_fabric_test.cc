@@ -159,6 +159,18 @@ TEST(StagedFabric, APeerThatDoesNotPollHoldsUpWhatItsSlotsDoNotHold) {
   EXPECT_TRUE(world.run_until([&] { return world.seen(1, 0) == num_sent && world.completed(0).size() == num_sent; }));
 }
 
+TEST(StagedFabric, WhatIsCompleteLandsWithoutItsSender) {
+  SlotWorld world({});
+  fill(world.data(0), 2500, 1);
+  const std::vector<std::byte> expected(world.data(0), world.data(0) + 2500);
+  ASSERT_EQ(world.fabric(0).put(world.command(1, 0, 0, 2500), 0), PutResult::kSent);
+  ASSERT_TRUE(busily([&] { return world.poll(0) != PutResult::kSent || world.completed(0).size() == 1; }));
+  world.destroy_fabric(0);
+  std::memset(world.data(0), 0, 2500);
+  ASSERT_TRUE(busily([&] { return world.poll(1) != PutResult::kSent || world.seen(1, 0) == 1; }));
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), world.data(1)));
+}
+
 // The peer has emptied it, but a NIC may have to send it once more.
 TEST(StagedFabric, ASlotIsNotUsedAgainBeforeTheInnerFabricIsThroughWithIt) {
   bool holds_back = true;

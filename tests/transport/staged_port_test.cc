@@ -9,6 +9,7 @@
 
 #include "tests/support/expect_error.h"
 #include "tests/support/fabric_world.h"
+#include "tests/support/ring_traffic.h"
 #include "transport/staged_address.h"
 
 namespace mk::test {
@@ -155,6 +156,13 @@ TEST(StagedPort, AFabricThatFailsFailsItsPeers) {
     std::vector<uint64_t> completed;
     EXPECT_TRUE(busily([&] { return world.fabric(1).poll(completed) == PutResult::kFailed; })) << kind;
     EXPECT_NE(world.fabric(1).failure().find("rank 0"), std::string::npos) << world.fabric(1).failure();
+  }
+}
+
+TEST(StagedPort, CarriesWhatProxiesTakeFromTheirRings) {
+  for (const char* kind : {"shm", "tcp"}) {
+    FabricWorld world(kind, {2, 1}, kRingTrafficBytes, {}, Windows::kFar);
+    carry_ring_traffic(world);
   }
 }
 
