@@ -29,17 +29,19 @@ std::string per_device(T Defaults::*field) {
 
 void add_run_flags(CLI::App& app, RunRequest& run) {
   app.add_option("operator", run.op, fmt::format("all, or one of: {} [all]", operator_names()))->option_text(" ");
-  add_flag(app, "--device", "KIND", "auto (a Hopper GPU if there is one, else cpu), cpu or cuda [auto]",
-           [&run](const std::string& text) {
-             run.device = choice("--device", text, {DeviceKind::kAuto, DeviceKind::kCpu, DeviceKind::kCuda});
-           });
+  add_flag(
+      app, "--device", "KIND",
+      "auto (a Hopper GPU if there is one, for each process where there are several, else cpu), cpu or cuda [auto]",
+      [&run](const std::string& text) {
+        run.device = choice("--device", text, {DeviceKind::kAuto, DeviceKind::kCpu, DeviceKind::kCuda});
+      });
   add_number<int>(app, "--nodes", run.nodes,
                   fmt::format("nodes of the world [{}, with --launcher env its own]", kNodes));
   add_number<int>(app, "--ranks", run.ranks,
                   fmt::format("ranks of each node [{}, with --launcher env its own]", kRanks));
   add_flag(app, "--launcher", "KIND",
-           "thread (all ranks in this process), fork (a process each, on cpu), env (this process is one of those that "
-           "torchrun, mpirun or srun started, on cpu) or auto (env where there are several such, else thread) [auto]",
+           "thread (all ranks in this process), fork (a process each), env (this process is one of those that "
+           "torchrun, mpirun or srun started) or auto (env where there are several such, else thread) [auto]",
            [&run](const std::string& text) {
              run.launcher =
                  choice("--launcher", text, {Launcher::kAuto, Launcher::kThread, Launcher::kFork, Launcher::kEnv});

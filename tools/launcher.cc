@@ -46,8 +46,6 @@ RunRequest with_launcher_chosen(RunRequest request) {
   }
   const bool is_env = request.launcher == Launcher::kEnv;
   if (request.launcher != Launcher::kThread) {
-    check_usage(request.device != DeviceKind::kCuda, "--launcher is {}; processes run on --device cpu only so far",
-                name_of(request.launcher));
     check_usage(request.nodes.value_or(1) >= 1, "--nodes is {}; it must be at least 1", *request.nodes);
     check_usage(request.ranks.value_or(1) >= 1, "--ranks is {}; it must be at least 1", *request.ranks);
   }
@@ -112,8 +110,8 @@ World make_world(const RunRequest& request, const Options& options, const Seat& 
   const int nodes = *request.nodes;
   const int ranks = *request.ranks;
   switch (request.launcher) {
-    case Launcher::kFork: return World::join(seat.ids[index], seat.rank, nodes, ranks, options);
-    case Launcher::kEnv: return World::from_env(nodes, ranks, options);
+    case Launcher::kFork: return World::join(seat.ids[index], seat.rank, nodes, ranks, request.device, options);
+    case Launcher::kEnv: return World::from_env(nodes, ranks, request.device, options);
     case Launcher::kAuto:
     case Launcher::kThread: break;
   }

@@ -17,6 +17,7 @@ constexpr Renaming kRenamings[] = {
     {"n", "--n"},
     {"k", "--k"},
     {"dtype", "--dtype"},
+    {"device", "--device"},
     {"launches", "--launches"},
     {"nodes", "--nodes"},
     {"ranks_per_node", "--ranks"},

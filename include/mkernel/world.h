@@ -3,8 +3,8 @@
 //
 // A World is nodes × ranks_per_node ranks.  World::local puts all of them into this process: as groups
 // of threads on a CPU, or sharing one GPU with an equal share of its SMs each, with a loopback fabric
-// between the "nodes".  World::join makes this process one rank of a world of processes.  Launches are asynchronous on
-// both; synchronize() waits for them.
+// between the "nodes".  World::join makes this process one rank of a world of processes, on CPUs or on GPUs.  Launches
+// are asynchronous on both; synchronize() waits for them.
 #pragma once
 
 #include <cstdint>
@@ -30,15 +30,25 @@ class World {
 
   // A World of processes: rank 0 makes the id, a launcher spreads it, every process joins with it and its own rank. Who
   // knows the id may join, so it is not for logs.  All ranks must join within options.timeout_ms: else Error(kTimeout)
-  // names those that did not.  Ranks r·ranks_per_node … of node r are on one machine.  So far on CPUs.
+  // names those that did not.  Ranks r·ranks_per_node … of node r are on one machine.
+  //
+  // All ranks ask for the same device, and run on the same kind: kAuto is a Hopper GPU each if every rank has one, else
+  // CPU threads; where kCuda is asked for and a rank has none, Error(kUnavailable) names it to all.  Without a device
+  // it is CPUs.  The ranks of a machine take the GPUs they see in turn, and the calling thread's current GPU is then
+  // this rank's: operators are called where it is current.  Ranks that share a GPU divide its SMs; docs/transports.md
+  // has what else to know.  A process that is forked must not have used CUDA before.
   static std::string unique_id();
+  static World join(const std::string& id, int rank, int nodes, int ranks_per_node, DeviceKind device,
+                    const Options& options = {});
   static World join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options = {});
 
   // A World of the processes that torchrun, mpirun or srun started, this one with the rank it was given: as many ranks
   // a node as there are on a machine, or nodes x ranks_per_node as asked for (0: the launcher says).  How they meet,
   // and what keeps others out, is in docs/transports.md; all ranks make their Worlds in the same order.  Throws
   // Error(kInvalidArgument), naming the variable, if the environment is no launcher's.
+  static World from_env(DeviceKind device, const Options& options = Options::from_env());
   static World from_env(const Options& options = Options::from_env());
+  static World from_env(int nodes, int ranks_per_node, DeviceKind device, const Options& options = Options::from_env());
   static World from_env(int nodes, int ranks_per_node, const Options& options = Options::from_env());
 
   World(World&&) noexcept;
@@ -71,12 +81,12 @@ class World {
   void fork(Stream stream);
   void join(Stream stream);
 
-  // The library's own view, for operators.
+  // The library's own view, for operators; and a World around one that was made otherwise, for tests.
+  explicit World(std::unique_ptr<runtime::WorldState> state);
   runtime::WorldState& state() { return *state_; }
   const runtime::WorldState& state() const { return *state_; }
 
  private:
-  explicit World(std::unique_ptr<runtime::WorldState> state);
   std::unique_ptr<runtime::WorldState> state_;
 };
 

@@ -54,6 +54,15 @@ void check_cuda(CUresult result, const char* attempted) {
               fmt::format("CUDA could not {}: driver error {}", attempted, static_cast<int>(result)));
 }
 
+void join_device(int device) {
+  thread_local int joined = -1;
+  if (joined == device) return;
+  check_cuda(cudaSetDevice(device), "use the World's device in a proxy");
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "keep a proxy out of captures");
+  joined = device;
+}
+
 void load_kernel(const void* kernel, size_t shared_bytes) {
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
              "reserve a kernel's shared memory");

@@ -16,6 +16,9 @@ namespace mk {
 void check_cuda(cudaError_t result, const char* attempted);
 void check_cuda(CUresult result, const char* attempted);
 
+// Once for a proxy's thread: use the World's device, and do not break a capture that a user's thread has open.
+void join_device(int device);
+
 // Loads a kernel on the current device, with room for so much dynamic shared memory.  Once it is loaded, another call
 // changes nothing.
 void load_kernel(const void* kernel, size_t shared_bytes);

@@ -17,6 +17,10 @@ std::string why_no_cuda() {
 
 std::unique_ptr<Device> make_cuda_device(int) { throw Error(ErrorCode::kUnavailable, why_no_cuda()); }
 
+std::unique_ptr<Device> make_cuda_device(const GpuSeat&) { throw Error(ErrorCode::kUnavailable, why_no_cuda()); }
+
+std::vector<Gpu> usable_gpus() { return {}; }
+
 std::string describe_cuda() { return {}; }
 
 std::string describe_cuda_build() { return "off"; }

@@ -12,22 +12,38 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "base/check.h"
 #include "base/cuda_api.h"
+#include "base/hex.h"
+#include "base/math.h"
+#include "runtime/cuda_ipc.h"
 #include "runtime/environment.h"
 #include "runtime/kernel_registry.h"
 #include "transport/loopback_cuda.h"
+#include "transport/mover_cuda.h"
 
 namespace mk::runtime {
 namespace {
 
-constexpr int kMostQueues = 32;  // the most CUDA_DEVICE_MAX_CONNECTIONS takes
-constexpr int kSpareQueues = 8;  // for the fabrics' lanes, the default stream and the caller's own
+constexpr int kMostQueues = 32;   // the most CUDA_DEVICE_MAX_CONNECTIONS takes
+constexpr int kSpareQueues = 8;   // for the fabrics' lanes, the default stream and the caller's own
+constexpr int kQueuesOfOne = 16;  // of a process with one rank: the clients of MPS divide what queues there are
 constexpr const char* kQueuesVariable = "CUDA_DEVICE_MAX_CONNECTIONS";
 
 // CUDA reads it when it makes its context, so this comes before the first call that may.
-void prepare_environment() { setenv(kQueuesVariable, std::to_string(kMostQueues).c_str(), 0); }
+void prepare_environment(int num_queues = kMostQueues) {
+  setenv(kQueuesVariable, std::to_string(num_queues).c_str(), 0);
+}
+
+void check_queues(int num_ranks) {
+  const int allowed = std::atoi(environment(kQueuesVariable).value_or("0").c_str());
+  check_arg(allowed >= num_ranks + kSpareQueues, "{} is {}; {} ranks need at least {}", kQueuesVariable, allowed,
+            num_ranks, num_ranks + kSpareQueues);
+}
+
+bool is_usable(const cudaDeviceProp& properties) { return properties.major == 9 && properties.minor == 0; }
 
 bool find_gpu(cudaDeviceProp& properties) {
   prepare_environment();
@@ -55,7 +71,7 @@ cudaStream_t as_stream(Stream stream) { return static_cast<cudaStream_t>(stream)
 std::string why_no_cuda() {
   cudaDeviceProp properties{};
   if (!find_gpu(properties)) return "no NVIDIA GPU (or no driver) on this machine";
-  if (properties.major == 9 && properties.minor == 0) return {};
+  if (is_usable(properties)) return {};
   return fmt::format("{} has compute capability {}.{}; a Hopper GPU (9.0) is needed", properties.name, properties.major,
                      properties.minor);
 }
@@ -78,14 +94,39 @@ std::unique_ptr<Device> make_cuda_device(int num_ranks) {
   constexpr int kFewestSms = 2;  // of a rank: one computes, one communicates
   const int most = std::min(kMostQueues - kSpareQueues, properties.multiProcessorCount / kFewestSms);
   check_arg(num_ranks <= most, "nodes x ranks is {}; one {} holds at most {} ranks", num_ranks, properties.name, most);
-  const int allowed = std::atoi(environment(kQueuesVariable).value_or("0").c_str());
-  check_arg(allowed >= num_ranks + kSpareQueues, "{} is {}; {} ranks need at least {}", kQueuesVariable, allowed,
-            num_ranks, num_ranks + kSpareQueues);
+  check_queues(num_ranks);
   load_kernels();
-  return std::make_unique<CudaDevice>(num_ranks, properties.multiProcessorCount / num_ranks);
+  return std::make_unique<CudaDevice>(Members{0, num_ranks}, properties.multiProcessorCount / num_ranks,
+                                      Device::Windows::kPrivate);
 }
 
-CudaDevice::CudaDevice(int num_ranks, int sms_per_rank) : sms_(sms_per_rank), ranks_(num_ranks) {
+std::vector<Gpu> usable_gpus() {
+  prepare_environment(kQueuesOfOne);
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  std::vector<Gpu> gpus;
+  for (int number = 0; number < count; ++number) {
+    cudaDeviceProp properties{};
+    check_cuda(cudaGetDeviceProperties(&properties, number), "read a device's properties");
+    const std::string id = to_hex(std::as_bytes(std::span(properties.uuid.bytes)));
+    if (is_usable(properties)) gpus.push_back({number, id, properties.multiProcessorCount});
+  }
+  return gpus;
+}
+
+std::unique_ptr<Device> make_cuda_device(const GpuSeat& seat) {
+  prepare_environment(kQueuesOfOne);
+  check_queues(1);
+  check_cuda(cudaSetDevice(seat.gpu), "use the rank's GPU");
+  load_kernels();
+  return std::make_unique<CudaDevice>(Members{seat.rank, 1}, seat.sms, Device::Windows::kShared);
+}
+
+CudaDevice::CudaDevice(const Members& members, int sms_per_rank, Windows windows)
+    : first_(members.first), sms_(sms_per_rank), windows_(windows), ranks_(members.count) {
   try {
     check_cuda(cudaEventCreateWithFlags(&forked_, cudaEventDisableTiming), "create an event");
     for (Rank& rank : ranks_) {
@@ -106,12 +147,11 @@ CudaDevice::CudaDevice(int num_ranks, int sms_per_rank) : sms_(sms_per_rank), ra
 
 // A stream's first work may wait for an idle GPU, which there is not while other ranks' kernels wait for this one.
 void CudaDevice::warm_up() {
-  void* const word = allocate(sizeof(uint64_t));
+  const Buffer word(*this, sizeof(uint64_t));
   for (const Rank& rank : ranks_) {
-    check_cuda(cudaMemsetAsync(word, 0, sizeof(uint64_t), rank.stream), "begin a stream");
+    check_cuda(cudaMemsetAsync(word.as(), 0, word.bytes(), rank.stream), "begin a stream");
     check_cuda(cudaStreamSynchronize(rank.stream), "begin a stream");
   }
-  free(word);
 }
 
 CudaDevice::~CudaDevice() { release(); }
@@ -157,9 +197,14 @@ void* CudaDevice::allocate_shared(size_t bytes) {
 
 void CudaDevice::free_shared(void* memory) noexcept { cudaFreeHost(memory); }
 
-WindowMemory CudaDevice::open_window(const std::string&, size_t) {
-  throw Error(ErrorCode::kUnavailable, "worlds of several processes are on CPUs only so far");
+WindowMemory CudaDevice::allocate_window(size_t bytes) {
+  if (windows_ == Windows::kPrivate) return private_window(*this, bytes);
+  WindowMemory window = private_window(*this, round_up(std::max<size_t>(bytes, 1), kIpcGrain));
+  window.handle = ipc_handle(window.data.get());
+  return window;
 }
+
+WindowMemory CudaDevice::open_window(const std::string& handle, size_t) { return {open_ipc(handle), handle}; }
 
 void CudaDevice::upload(void* to, const void* from, size_t bytes) {
   check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copy to the device");
@@ -172,6 +217,11 @@ void CudaDevice::download(void* to, const void* from, size_t bytes) {
 std::unique_ptr<Fabric> CudaDevice::make_loopback(const WindowRegistry& windows, int rank) {
   const auto* const lane = lanes_[rank % kLanes];
   return std::make_unique<CudaLoopbackFabric>(windows, rank, CudaLoopbackFabric::Lane{lane[0], lane[1]});
+}
+
+std::unique_ptr<Mover> CudaDevice::make_mover(int rank) {
+  const auto* const lane = lanes_[rank % kLanes];
+  return std::make_unique<CudaMover>(CudaMover::Lane{lane[0], lane[1]});
 }
 
 void CudaDevice::fork(Stream stream) {
@@ -191,13 +241,13 @@ void CudaDevice::synchronize() { check_cuda(cudaDeviceSynchronize(), "finish the
 void CudaDevice::mark(int rank) {
   cudaEvent_t event = nullptr;
   check_cuda(cudaEventCreate(&event), "create an event");
-  ranks_[rank].marks.push_back(event);
-  check_cuda(cudaEventRecord(event, ranks_[rank].stream), "record an event");
+  at(rank).marks.push_back(event);
+  check_cuda(cudaEventRecord(event, at(rank).stream), "record an event");
 }
 
 std::vector<double> CudaDevice::take_spans_us(int rank) {
   std::vector<double> spans;
-  std::vector<cudaEvent_t>& marks = ranks_[rank].marks;
+  std::vector<cudaEvent_t>& marks = at(rank).marks;
   for (size_t i = 0; i + 1 < marks.size(); i += 2) {
     float milliseconds = 0;
     check_cuda(cudaEventElapsedTime(&milliseconds, marks[i], marks[i + 1]), "read a time");

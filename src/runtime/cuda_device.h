@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// runtime/cuda_device.h — ranks that share one Hopper GPU, a stream and an equal share of the SMs each.
+// runtime/cuda_device.h — ranks of this process on one Hopper GPU, a stream and an equal share of the SMs each.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "runtime/device.h"
+#include "runtime/members.h"
 
 namespace mk::runtime {
 
 class CudaDevice : public Device {
  public:
-  CudaDevice(int num_ranks, int sms_per_rank);
+  // On the current GPU.
+  CudaDevice(const Members& members, int sms_per_rank, Windows windows);
   ~CudaDevice() override;
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
@@ -23,13 +25,15 @@ class CudaDevice : public Device {
   void free(void* memory) noexcept override;
   void* allocate_shared(size_t bytes) override;
   void free_shared(void* memory) noexcept override;
-  WindowMemory allocate_window(size_t bytes) override { return private_window(*this, bytes); }
+  WindowMemory allocate_window(size_t bytes) override;
   WindowMemory open_window(const std::string& handle, size_t bytes) override;
+  void forget_window(const std::string&) noexcept override {}  // a handle is of no use to who has no part in the World
   void upload(void* to, const void* from, size_t bytes) override;
   void download(void* to, const void* from, size_t bytes) override;
   std::chrono::microseconds proxy_patience() const override { return kLaunchGap; }
   std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
-  Stream stream(int rank) override { return ranks_[rank].stream; }
+  std::unique_ptr<Mover> make_mover(int rank) override;
+  Stream stream(int rank) override { return at(rank).stream; }
   void fork(Stream stream) override;
   void join(Stream stream) override;
   void synchronize() override;
@@ -47,13 +51,16 @@ class CudaDevice : public Device {
   // Launches of one program follow each other within this.  A launch that finds a proxy asleep pays for a whole nap,
   // as much as a small launch takes; a proxy that nobody needs any more costs a core no longer than this.
   static constexpr std::chrono::milliseconds kLaunchGap{2};
-  static constexpr int kLanes = 2;  // of two streams each, out and in; the ranks' fabrics share them
+  static constexpr int kLanes = 2;  // of two streams each, out and in; the ranks' fabrics or Movers share them
 
+  Rank& at(int rank) { return ranks_[rank - first_]; }
   void mark(int rank);
   void warm_up();
   void release() noexcept;
 
+  int first_;
   int sms_;  // of a rank
+  Windows windows_;
   cudaEvent_t forked_ = nullptr;
   std::vector<Rank> ranks_;
   cudaStream_t lanes_[kLanes][2] = {};

@@ -11,6 +11,7 @@
 #include "core/roles.h"
 #include "mkernel/types.h"
 #include "transport/fabric.h"
+#include "transport/mover.h"
 #include "transport/window_registry.h"
 
 namespace mk::runtime {
@@ -23,6 +24,8 @@ struct WindowMemory {
 
 class Device {
  public:
+  enum class Windows { kPrivate, kShared };  // with other processes
+
   virtual ~Device() = default;
 
   virtual DeviceKind kind() const = 0;
@@ -34,15 +37,19 @@ class Device {
   virtual void free(void* memory) noexcept = 0;
   virtual void* allocate_shared(size_t bytes) = 0;
   virtual void free_shared(void* memory) noexcept = 0;
-  // Zeroed, for workers; `open_window` maps what another process has allocated.
+  // Zeroed, for workers; `open_window` maps what another process has allocated.  After `forget_window` nobody opens the
+  // window of that handle any more; it was allocated here, and stays.
   virtual WindowMemory allocate_window(size_t bytes) = 0;
   virtual WindowMemory open_window(const std::string& handle, size_t bytes) = 0;
+  virtual void forget_window(const std::string& handle) noexcept = 0;
   virtual void upload(void* to, const void* from, size_t bytes) = 0;
   virtual void download(void* to, const void* from, size_t bytes) = 0;
 
   // How long a proxy should stay awake since something moved, if there are cores for it.
   virtual std::chrono::microseconds proxy_patience() const = 0;
   virtual std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) = 0;
+  // What carries bytes between the windows of a rank and a fabric that cannot reach them; null: every fabric can.
+  virtual std::unique_ptr<Mover> make_mover(int rank) = 0;
 
   // Launches of a rank run in the order they were queued; synchronize waits for those of all ranks.
   virtual Stream stream(int rank) = 0;
@@ -106,8 +113,28 @@ inline WindowMemory private_window(Device& device, size_t bytes) {
   return {std::shared_ptr<std::byte>(buffer, buffer->as()), {}};
 }
 
-// Throws Error(kUnavailable) with the reason and the remedy if there is none.
+// A GPU that this process sees and a World can run on.
+struct Gpu {
+  int number = 0;  // CUDA's
+  std::string id;  // the same in all processes that see it, and no other's
+  int sms = 0;
+};
+
+// One rank of a world of processes on its GPU, which others may share.
+struct GpuSeat {
+  int rank = 0;
+  int gpu = 0;  // CUDA's number
+  int sms = 0;  // of this rank
+};
+
+// All ranks of a World on the current GPU.  Throws Error(kUnavailable) with the reason and the remedy if there is none.
 std::unique_ptr<Device> make_cuda_device(int num_ranks);
+
+// Makes the seat's GPU the calling thread's current one.  Throws Error.
+std::unique_ptr<Device> make_cuda_device(const GpuSeat& seat);
+
+// In CUDA's order; makes no context.
+std::vector<Gpu> usable_gpus();
 
 // Empty if a World can run on a GPU here, else why not.
 std::string why_no_cuda();

@@ -55,6 +55,8 @@ WindowMemory HostDevice::open_window(const std::string& handle, size_t bytes) {
   return {std::shared_ptr<std::byte>(shared, shared->data()), handle};
 }
 
+void HostDevice::forget_window(const std::string& handle) noexcept { SharedMemory::forget(handle); }
+
 std::unique_ptr<Fabric> HostDevice::make_loopback(const WindowRegistry& windows, int rank) {
   return std::make_unique<LoopbackFabric>(windows, rank);
 }

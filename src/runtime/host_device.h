@@ -14,8 +14,6 @@ namespace mk::runtime {
 
 class HostDevice : public Device {
  public:
-  enum class Windows { kPrivate, kShared };  // with other processes
-
   explicit HostDevice(int num_ranks) : HostDevice({0, num_ranks}, Windows::kPrivate) {}
   HostDevice(const Members& members, Windows windows);
 
@@ -33,7 +31,9 @@ class HostDevice : public Device {
   std::chrono::microseconds proxy_patience() const override { return {}; }  // the workers need the cores
   WindowMemory allocate_window(size_t bytes) override;
   WindowMemory open_window(const std::string& handle, size_t bytes) override;
+  void forget_window(const std::string& handle) noexcept override;
   std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
+  std::unique_ptr<Mover> make_mover(int) override { return nullptr; }
   Stream stream(int) override { return nullptr; }
   void fork(Stream) override {}
   void join(Stream) override {}

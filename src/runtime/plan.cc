@@ -12,7 +12,6 @@
 
 #include "base/atomics.h"
 #include "mkernel/error.h"
-#include "transport/shared_memory.h"
 
 namespace mk::runtime {
 
@@ -100,20 +99,21 @@ void Plan::open_windows_of_peers(const PlanSite& site) {
       std::string handle;
       handles >> handle;
       try {
-        memory_.push_back(device_.open_window(handle, slot_bytes_[slot]));
+        of_peers_.push_back(device_.open_window(handle, slot_bytes_[slot]));
       } catch (const Error& error) {
         throw Error(error.code(), fmt::format("rank {} does not find the windows of rank {} on this machine, though {} "
                                               "ranks of a node were asked for: {}",
                                               site.members.first, peer, site.world.ranks, error.what()));
       }
-      windows_[slot][peer] = memory_.back().data.get();
+      windows_[slot][peer] = of_peers_.back().data.get();
     }
   }
 }
 
-// By rank, of one slot; empty for ranks that are not here.
+// By rank, of one slot; empty for ranks that are not here, and for all if fabrics do not reach the windows.
 std::vector<std::string> Plan::handles_of(const PlanSite& site, size_t slot) const {
   std::vector<std::string> handles(site.world.size());
+  if (site.rails != nullptr && site.rails->are_staged()) return handles;
   const size_t first = (slot - kSignalWindow) * site.members.count;
   for (int i = 0; i < site.members.count; ++i) handles[site.members.first + i] = memory_[first + i].handle;
   return handles;
@@ -122,9 +122,8 @@ std::vector<std::string> Plan::handles_of(const PlanSite& site, size_t slot) con
 // Nobody opens the windows of the ranks that are here any more.
 void Plan::forget_handles(const PlanSite& site) const {
   if (site.bootstrap != nullptr) site.bootstrap->all_gather("", "a plan's windows to be open everywhere");
-  const size_t num_own = (windows_.size() - kSignalWindow) * site.members.count;
-  for (size_t i = 0; i < num_own; ++i) {
-    if (!memory_[i].handle.empty()) SharedMemory::forget(memory_[i].handle);
+  for (const WindowMemory& memory : memory_) {
+    if (!memory.handle.empty()) device_.forget_window(memory.handle);
   }
 }
 

@@ -60,6 +60,9 @@ class Plan {
     return *static_cast<const Layout*>(spec_.layout.get());
   }
 
+  // When no launch runs any more anywhere: before a rank frees its windows, nobody else has them mapped.
+  void close_windows_of_peers() noexcept { of_peers_.clear(); }
+
   // Sealed records of all workers of the ranks that are here.
   std::vector<FaultRecord> faults() const;
 
@@ -83,7 +86,8 @@ class Plan {
   Device& device_;
   std::vector<uint64_t> slot_bytes_;
   std::vector<Buffer> buffers_;
-  std::vector<WindowMemory> memory_;
+  std::vector<WindowMemory> memory_;              // of the ranks that are here
+  std::vector<WindowMemory> of_peers_;            // of the node's other ranks, mapped
   std::vector<std::vector<std::byte*>> windows_;  // [slot][rank], null where this process cannot reach
   std::vector<RankView> views_;                   // [rank], of those that are here
 };

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <thread>
+#include <utility>
 
 #include "mkernel/error.h"
 #include "runtime/start_thread.h"
@@ -11,6 +12,7 @@
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
 #include "transport/nic_choice.h"
+#include "transport/staged_port.h"
 
 namespace mk::runtime {
 namespace {
@@ -27,7 +29,7 @@ Topology known_topology() {
 }  // namespace
 
 Rails::Rails(const WorldShape& shape, const Members& members, const Options& options, Bootstrap* bootstrap,
-             const WindowRegistry& windows)
+             Device& device, const WindowRegistry& windows)
     : members_(members), bootstrap_(bootstrap), ends_(members.count) {
   const std::vector<std::string> offers(members.count, fabric_offer(options.net));
   fabric_ = choose_fabric(tell(offers, "the fabrics of all ranks"));
@@ -40,7 +42,13 @@ Rails::Rails(const WorldShape& shape, const Members& members, const Options& opt
   for (int i = 0; i < members.count; ++i) {
     settings.rank = members.first + i;
     settings.rdma.devices = nics[i];
-    ends_[i].port = open_port(fabric_, settings, windows);
+    std::unique_ptr<Mover> mover = device.make_mover(settings.rank);
+    are_staged_ = mover != nullptr;
+    if (are_staged_) {
+      ends_[i].port = std::make_unique<StagedPort>(fabric_, settings, windows, std::move(mover));
+    } else {
+      ends_[i].port = open_port(fabric_, settings, windows);
+    }
     addresses.push_back(ends_[i].port->address());
   }
   connect(tell(addresses, "the addresses of all ranks' fabrics"));

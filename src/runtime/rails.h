@@ -9,6 +9,7 @@
 
 #include "core/world_shape.h"
 #include "mkernel/options.h"
+#include "runtime/device.h"
 #include "runtime/members.h"
 #include "transport/bootstrap.h"
 #include "transport/fabric_port.h"
@@ -18,11 +19,13 @@ namespace mk::runtime {
 
 class Rails {
  public:
-  // All ranks of the world at the same time: through `bootstrap`, or with none if all of them are here.  Throws Error.
-  Rails(const WorldShape& shape, const Members& members, const Options& options, Bootstrap* bootstrap,
+  // All ranks of the world at the same time: through `bootstrap`, or with none if all of them are here.  Windows that
+  // fabrics do not reach go through the device's Movers.  Throws Error.
+  Rails(const WorldShape& shape, const Members& members, const Options& options, Bootstrap* bootstrap, Device& device,
         const WindowRegistry& windows);
 
   const std::string& fabric() const { return fabric_; }
+  bool are_staged() const { return are_staged_; }  // by Movers: no fabric reaches the windows
 
   // Once for each rank that is here.  The Rails outlive what they gave away.
   std::unique_ptr<Fabric> take(int rank) { return std::move(ends_[rank - members_.first].fabric); }
@@ -45,6 +48,7 @@ class Rails {
   Members members_;
   Bootstrap* bootstrap_;
   std::string fabric_;
+  bool are_staged_ = false;
   std::vector<End> ends_;  // of the ranks that are here
 };
 

@@ -55,22 +55,32 @@ class OpenRendezvous {
 
 std::string World::unique_id() { return OpenRendezvous::of_process().add(); }
 
-World World::join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options) {
+World World::join(const std::string& id, int rank, int nodes, int ranks_per_node, DeviceKind device,
+                  const Options& options) {
   const WorldShape shape{nodes, ranks_per_node};
-  if (rank != 0) return World(runtime::join_world(shape, rank, UniqueId::parse(id), options));
-  return World(runtime::join_world(shape, OpenRendezvous::of_process().take(id), options));
+  if (rank != 0) return World(runtime::join_world(shape, rank, UniqueId::parse(id), device, options));
+  return World(runtime::join_world(shape, OpenRendezvous::of_process().take(id), device, options));
+}
+
+World World::join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options) {
+  return join(id, rank, nodes, ranks_per_node, DeviceKind::kCpu, options);
 }
 
 World World::from_env(const Options& options) { return from_env(0, 0, options); }
+World World::from_env(DeviceKind device, const Options& options) { return from_env(0, 0, device, options); }
 
 World World::from_env(int nodes, int ranks_per_node, const Options& options) {
+  return from_env(nodes, ranks_per_node, DeviceKind::kCpu, options);
+}
+
+World World::from_env(int nodes, int ranks_per_node, DeviceKind device, const Options& options) {
   static std::atomic<int> num_worlds = 0;  // of this process, as of every other of the job
   const runtime::LaunchEnv env = runtime::require_launch_env(runtime::environment);
   const WorldShape shape = runtime::shape_for(env, nodes, ranks_per_node);
   runtime::check_world(shape, options);
   const int number = num_worlds++;
-  return World(
-      runtime::join_world(shape, runtime::meet(env, number, std::chrono::milliseconds(options.timeout_ms)), options));
+  auto bootstrap = runtime::meet(env, number, std::chrono::milliseconds(options.timeout_ms));
+  return World(runtime::join_world(shape, std::move(bootstrap), device, options));
 }
 
 World::World(std::unique_ptr<runtime::WorldState> state) : state_(std::move(state)) {}

@@ -9,6 +9,7 @@
 
 #include "base/atomics.h"
 #include "base/check.h"
+#include "runtime/device_choice.h"
 #include "runtime/fault_report.h"
 #include "runtime/host_device.h"
 #include "runtime/proxy_cores.h"
@@ -46,10 +47,11 @@ bool is_loopback(const std::string& net) { return net == kAutomaticFabric || net
 // Each rank that is here has a ring, a proxy and its end of the fabric.
 void WorldState::connect_rails(const FabricHook& hook) {
   if (bootstrap_ != nullptr || !is_loopback(options_.net)) {
-    rails_ = std::make_unique<Rails>(shape_, members_, options_, bootstrap_.get(), windows_);
+    rails_ = std::make_unique<Rails>(shape_, members_, options_, bootstrap_.get(), *device_, windows_);
   }
+  const int num_proxies = bootstrap_ == nullptr ? members_.count : shape_.ranks;  // of this machine, as far as is known
   const auto patience =
-      affordable_patience(device_->proxy_patience(), members_.count, std::thread::hardware_concurrency());
+      affordable_patience(device_->proxy_patience(), num_proxies, std::thread::hardware_concurrency());
   for (int rank = members_.first; rank < members_.end(); ++rank) {
     rings_[rank] = make_ring();
     std::unique_ptr<Fabric> fabric = rails_ == nullptr ? device_->make_loopback(windows_, rank) : rails_->take(rank);
@@ -59,14 +61,13 @@ void WorldState::connect_rails(const FabricHook& hook) {
   }
 }
 
-// An end of a fabric that is gone looks to its peers like one that died: all agree before they go.  Whoever failed
-// goes at once, so that the others do not wait for it.
-void WorldState::part() {
-  if (bootstrap_ == nullptr || failed()) return;
+// True when all ranks have come so far; false if somebody is gone already and there is nobody left to tell.
+bool WorldState::agree(const char* what) {
   try {
-    bootstrap_->all_gather("", "all ranks to end the World");
+    bootstrap_->all_gather("", what);
+    return true;
   } catch (const Error&) {
-    // Somebody is gone already; there is nobody left to tell.
+    return false;
   }
 }
 
@@ -76,8 +77,12 @@ WorldState::~WorldState() {
   } catch (const Error&) {
     // A device that failed has no running launches left to wait for.
   }
-  part();
+  // All agree before they go, because to its peers an end of a fabric that is gone has died.  Whoever failed goes at
+  // once, so that the others do not wait for it.
+  const bool all_agree = bootstrap_ != nullptr && !failed() && agree("all ranks to end the World");
   proxies_.clear();
+  for (Plan* plan : plans_by_id_) plan->close_windows_of_peers();
+  if (all_agree) agree("all ranks to close each other's windows");  // a GPU's must not go while somebody has them
 }
 
 RingView WorldState::make_ring() {
@@ -186,7 +191,7 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
   } else {
     const bool maps = options.net != kAutomaticFabric && fabric_kind(options.net).maps_windows;
     device = std::make_unique<HostDevice>(Members{0, shape.size()},
-                                          maps ? HostDevice::Windows::kShared : HostDevice::Windows::kPrivate);
+                                          maps ? Device::Windows::kShared : Device::Windows::kPrivate);
   }
   return std::make_unique<WorldState>(shape, std::move(device), options, hook);
 }
@@ -197,22 +202,30 @@ std::chrono::milliseconds timeout_of(const Options& options) { return std::chron
 
 }  // namespace
 
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, DeviceKind kind,
                                        const Options& options) {
-  auto device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, HostDevice::Windows::kShared);
+  const std::vector<std::string> offers = bootstrap->all_gather(to_text(offer_here(kind)), "the devices of all ranks");
+  const DeviceChoice choice = choose_device(offers, bootstrap->rank());
+  std::unique_ptr<Device> device;
+  if (choice.kind == DeviceKind::kCuda) {
+    device = make_cuda_device(choice.seat);
+  } else {
+    device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, Device::Windows::kShared);
+  }
   return std::make_unique<WorldState>(shape, std::move(bootstrap), std::move(device), options);
 }
 
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous, DeviceKind kind,
                                        const Options& options) {
   check_world(shape, options);
-  return join_world(shape, std::make_unique<Bootstrap>(std::move(rendezvous), shape.size(), timeout_of(options)),
+  return join_world(shape, std::make_unique<Bootstrap>(std::move(rendezvous), shape.size(), timeout_of(options)), kind,
                     options);
 }
 
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options) {
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, DeviceKind kind,
+                                       const Options& options) {
   check_world(shape, options);
-  return join_world(shape, std::make_unique<Bootstrap>(id, rank, shape.size(), timeout_of(options)), options);
+  return join_world(shape, std::make_unique<Bootstrap>(id, rank, shape.size(), timeout_of(options)), kind, options);
 }
 
 }  // namespace mk::runtime

@@ -70,7 +70,7 @@ class WorldState {
  private:
   RingView make_ring();
   void connect_rails(const FabricHook& hook);
-  void part();
+  bool agree(const char* what);
   void check_agreed(const std::string& key) const;
 
   WorldShape shape_;
@@ -97,11 +97,12 @@ std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind
                                              const FabricHook& hook = {});
 
 // This process is rank 0, and has the rendezvous to which the id of all others points; or it is another.
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous,
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous, DeviceKind kind,
                                        const Options& options);
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, const Options& options);
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, DeviceKind kind,
+                                       const Options& options);
 // The same, of processes that have met.
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap,
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, DeviceKind kind,
                                        const Options& options);
 
 }  // namespace mk::runtime

@@ -17,16 +17,6 @@ constexpr size_t kMostTogether = 32;
 constexpr size_t kSlots = 8;
 constexpr uint64_t kSlotBytes = 512 << 10;
 
-// Once for the proxy's thread: use the World's device, and do not break a capture a user's thread has open.
-void join_device(int device) {
-  thread_local int joined = -1;
-  if (joined == device) return;
-  check_cuda(cudaSetDevice(device), "use the World's device in a proxy");
-  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
-  check_cuda(cudaThreadExchangeStreamCaptureMode(&mode), "keep a proxy out of captures");
-  joined = device;
-}
-
 CUdeviceptr address(const void* pointer) { return reinterpret_cast<CUdeviceptr>(pointer); }
 
 cudaEvent_t make_event() {

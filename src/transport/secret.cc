@@ -2,7 +2,6 @@
 // transport/secret.cc — see secret.h.
 #include "transport/secret.h"
 
-#include <fmt/format.h>
 #include <sys/random.h>
 
 #include "mkernel/error.h"
@@ -21,12 +20,6 @@ bool equal(const Secret& a, const Secret& b) {
   std::byte differ{};
   for (size_t i = 0; i < a.size(); ++i) differ |= a[i] ^ b[i];
   return differ == std::byte{};
-}
-
-std::string to_hex(const Secret& secret) {
-  std::string text;
-  for (const std::byte one : secret) text += fmt::format("{:02x}", static_cast<unsigned>(one));
-  return text;
 }
 
 }  // namespace mk

@@ -4,7 +4,8 @@
 
 #include <array>
 #include <cstddef>
-#include <string>
+
+#include "base/hex.h"
 
 namespace mk {
 
@@ -14,8 +15,5 @@ Secret random_secret();
 
 // In a time that does not tell how much of it was right.
 bool equal(const Secret& a, const Secret& b);
-
-// Two hexadecimal digits a byte.
-std::string to_hex(const Secret& secret);
 
 }  // namespace mk

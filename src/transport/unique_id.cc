@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <sstream>
 
 #include "base/check.h"
@@ -16,15 +15,7 @@ constexpr const char* kName = "mkernel1";
 
 Secret parse_secret(const std::string& text) {
   Secret secret;
-  bool good = text.size() == 2 * secret.size();
-  for (size_t i = 0; good && i < secret.size(); ++i) {
-    unsigned value = 0;
-    const char* const first = text.data() + 2 * i;
-    const auto [rest, error] = std::from_chars(first, first + 2, value, 16);
-    good = error == std::errc() && rest == first + 2;
-    secret[i] = static_cast<std::byte>(value);
-  }
-  check_arg(good, "unique id has a secret that is not {} hexadecimal digits", 2 * secret.size());
+  check_arg(from_hex(text, secret), "unique id has a secret that is not {} hexadecimal digits", 2 * secret.size());
   return secret;
 }
 

@@ -53,7 +53,6 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--launcher", "spoon"], "--launcher"),
     (["run", "ag_gemm", "--net", "pigeon"], "--net is 'pigeon'; it must be one of auto, loopback"),
     (["run", "ag_gemm", "--launcher", "fork", "--net", "loopback"], "--net is 'loopback'; rank 0 cannot use it"),
-    (["run", "ag_gemm", "--launcher", "fork", "--device", "cuda"], "--launcher"),
     (["run", "ag_gemm", "--launcher", "fork", "--m", "17"], "--m"),
     (["run", "ag_gemm", "--launcher", "fork", "--nodes", "0"], "--nodes"),
     (["run", "ag_gemm", "--launcher", "fork", "--ranks", "99999999"], "--ranks"),
@@ -270,6 +269,8 @@ class Cli(unittest.TestCase):
         if missing[0].split()[1:] == ["nothing"]:
             self.skipTest("a GPU is here")
         self.assert_one_line(mkernel("run", "--device", "cuda"), 2, "--device")
+        self.assert_one_line(mkernel("run", "--device", "cuda", "--launcher", "fork", "--nodes", 1, "--ranks", 2), 2,
+                             "--device is cuda; rank 0 cannot use one")
 
     def test_bench_says_in_one_line_what_is_missing(self):
         missing = [line for line in mkernel("info").stdout.splitlines() if line.startswith("missing")]

@@ -25,7 +25,7 @@ class EnvLauncher(Launched):
 
     def test_rank_0_says_what_is_wrong_and_all_exit_with_it(self):
         for flags, word in ((("--m", 17), "--m"), (("--nodes", 3), "--nodes x --ranks is 3 x 2; torchrun started 4"),
-                            (("--device", "cuda"), "--launcher is env"), (("--launcher", "spoon"), "--launcher"),
+                            (("--launcher", "spoon"), "--launcher"),
                             (("--nodes", 0), "--nodes is 0")):
             with self.subTest(str(flags)):
                 port = free_port()
@@ -34,6 +34,13 @@ class EnvLauncher(Launched):
                     self.assertEqual((code, said), (2, ""), rank)
                     self.assertEqual(len(complained.splitlines()), 1 if rank == 0 else 0, complained)
                 self.assertIn(word, results[0][2])
+
+    def test_ranks_that_ask_for_different_devices_are_named(self):
+        port = free_port()
+        results = self.run_all([torchrun(rank, 1, 2, port) for rank in range(2)], "ag_gemm", "--device",
+                               prefix=lambda rank: ["sh", "-c", f'"$@" {("cpu", "auto")[rank]}', "sh"])
+        self.assertEqual([(code, said) for code, said, _ in results], [(2, "")] * 2)
+        self.assertIn("--device is auto on rank 1 and cpu on rank 0; all must agree", results[0][2])
 
     def test_a_rank_that_never_comes_fails_the_others_in_time(self):
         port = free_port()

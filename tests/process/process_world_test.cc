@@ -91,6 +91,15 @@ TEST(ProcessWorld, ARankAtAnotherProblemIsNamedBeforeAnythingRuns) {
   }));
 }
 
+TEST(ProcessWorld, ARankThatAsksForAnotherDeviceIsNamedToAll) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    const DeviceKind device = rank == 0 ? DeviceKind::kCpu : DeviceKind::kAuto;
+    return static_cast<bool>(refuses({"device is auto on rank 1 and cpu on rank 0"},
+                                     [&] { World::join(id, rank, 1, 2, device, {.timeout_ms = 10'000}); }));
+  }));
+}
+
 TEST(ProcessWorld, ARankThatDiesInALaunchIsReportedByTheOthersInTime) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(3, [&](int rank) {

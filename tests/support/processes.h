@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 #include "core/world_shape.h"
@@ -74,23 +75,17 @@ inline size_t bytes_of(const Tensor& tensor) {
   return static_cast<size_t>(tensor.rows * tensor.cols) * size_of(tensor.dtype);
 }
 
-// Every rank queues all launches with call(world, its args), waits, and hands its results back to be checked here.
-template <class Launch, class Call>
-testing::AssertionResult processes_run_right(const WorldShape& shape, std::vector<Launch>& launches, Call&& call,
-                                             const Options& options = {.timeout_ms = 20'000}) {
+// Runs run(rank) in a process for each rank, which leaves the rank's results in its launches' tensors; brings all of
+// them here and checks them.
+template <class Launch, class Run>
+testing::AssertionResult processes_leave_right(const WorldShape& shape, std::vector<Launch>& launches, Run&& run) {
   size_t bytes = 1;
   for (Launch& launch : launches) {
     for (const auto& args : launch.args()) bytes += bytes_of(args.c);
   }
   const CommonMemory results(bytes);
-  const std::string id = World::unique_id();
-  const auto run = [&](int rank) {
-    World world = World::join(id, rank, shape.nodes, shape.ranks, options);
-    for (Launch& launch : launches) {
-      const auto args = launch.args();
-      call(world, std::span(&args[rank], 1));
-    }
-    world.synchronize();
+  const auto run_and_tell = [&](int rank) {
+    run(rank);
     std::byte* to = results.data();
     for (Launch& launch : launches) {
       const auto all = launch.args();
@@ -100,7 +95,7 @@ testing::AssertionResult processes_run_right(const WorldShape& shape, std::vecto
     }
     return true;
   };
-  if (auto done = processes_do(shape.size(), run); !done) return done;
+  if (auto done = processes_do(shape.size(), run_and_tell); !done) return done;
   const std::byte* from = results.data();
   for (Launch& launch : launches) {
     for (const auto& args : launch.args()) {
@@ -112,6 +107,28 @@ testing::AssertionResult processes_run_right(const WorldShape& shape, std::vecto
     if (auto right = launch.is_right(); !right) return right;
   }
   return testing::AssertionSuccess();
+}
+
+// On CPUs: every rank joins with join(rank), queues all launches with call(world, its args) and waits.
+template <class Launch, class Call, class Join>
+requires std::is_invocable_r_v<World, Join, int> testing::AssertionResult processes_run_right(
+    const WorldShape& shape, std::vector<Launch>& launches, Call&& call, Join&& join) {
+  return processes_leave_right(shape, launches, [&](int rank) {
+    World world = join(rank);
+    for (Launch& launch : launches) {
+      const auto args = launch.args();
+      call(world, std::span(&args[rank], 1));
+    }
+    world.synchronize();
+  });
+}
+
+template <class Launch, class Call>
+testing::AssertionResult processes_run_right(const WorldShape& shape, std::vector<Launch>& launches, Call&& call,
+                                             const Options& options = {.timeout_ms = 20'000}) {
+  const std::string id = World::unique_id();
+  return processes_run_right(shape, launches, call,
+                             [&](int rank) { return World::join(id, rank, shape.nodes, shape.ranks, options); });
 }
 
 }  // namespace mk::test

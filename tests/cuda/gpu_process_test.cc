@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT
+// tests/cuda/gpu_process_test.cc — worlds of processes on GPUs are right: windows by CUDA IPC, puts through Movers.
+//
+// A process that has used CUDA cannot be forked, so everything here that uses it is in a process of its own.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tests/cuda/gpu_launch.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/processes.h"
+
+namespace mk::test {
+namespace {
+
+constexpr int kLaunches = 20;
+constexpr Shape kShape{37, 72, 72};
+
+Options options_of(const std::string& net) {
+  Options options{.timeout_ms = 20'000};
+  options.net = net;
+  return options;
+}
+
+std::string missing_gpu() {
+  constexpr size_t kMostBytes = 1000;
+  const CommonMemory said(kMostBytes + 1);
+  const auto ask = [&](int) {
+    std::strncpy(reinterpret_cast<char*>(said.data()), runtime::why_no_cuda().c_str(), kMostBytes);
+    return true;
+  };
+  if (!processes_do(1, ask)) return "a process that asked for a GPU failed";
+  return reinterpret_cast<const char*>(said.data());
+}
+
+class OnGpus {
+ public:
+  static void skip_without() {
+    static const std::string missing = missing_gpu();
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
+};
+
+class GpuProcess : public testing::Test {
+ protected:
+  void SetUp() override { OnGpus::skip_without(); }
+};
+
+class GpuProcesses : public testing::TestWithParam<std::tuple<WorldShape, const char*>> {
+ protected:
+  void SetUp() override { OnGpus::skip_without(); }
+
+  // Launches with call(world, args of the rank), all queued before one is waited for.
+  template <class Launch, class Call>
+  testing::AssertionResult run_right(std::vector<Launch>& launches, Call&& call) const {
+    const auto [shape, net] = GetParam();
+    const std::string id = World::unique_id();
+    return processes_leave_right(shape, launches, [&, net = net, shape = shape](int rank) {
+      World world = World::join(id, rank, shape.nodes, shape.ranks, DeviceKind::kCuda, options_of(net));
+      std::vector<GpuLaunch<Launch>> on_gpu;
+      for (Launch& launch : launches) on_gpu.emplace_back(world, launch);
+      for (const GpuLaunch<Launch>& launch : on_gpu) call(world, std::span(&launch.args()[rank], 1));
+      world.synchronize();
+      for (size_t i = 0; i < launches.size(); ++i) on_gpu[i].fetch_into(launches[i]);
+    });
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, GpuProcesses,
+                         testing::Values(std::tuple(WorldShape{1, 1}, "auto"), std::tuple(WorldShape{1, 2}, "auto"),
+                                         std::tuple(WorldShape{2, 1}, "tcp"), std::tuple(WorldShape{2, 1}, "shm"),
+                                         std::tuple(WorldShape{2, 2}, "tcp"), std::tuple(WorldShape{2, 2}, "shm")),
+                         [](const auto& info) {
+                           return name_of(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
+                         });
+
+TEST_P(GpuProcesses, AgGemmIsRight) {
+  const WorldShape shape = std::get<0>(GetParam());
+  std::vector<AgGemmLaunch> launches;
+  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(shape, kShape, DType::kBf16, seed_of(1, i));
+  EXPECT_TRUE(run_right(launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
+}
+
+TEST_P(GpuProcesses, SumsAreRight) {
+  const WorldShape shape = std::get<0>(GetParam());
+  for (const SumOp op : kSumOps) {
+    std::vector<SumLaunch> launches;
+    for (int i = 0; i < kLaunches; ++i) {
+      launches.emplace_back(shape, SumCase{.op = op, .shape = kShape, .dtype = DType::kBf16}, seed_of(1, i));
+    }
+    EXPECT_TRUE(run_right(launches, [op](World& world, std::span<const GemmArgs> args) { call(op, world, args, {}); }))
+        << name_of(op);
+  }
+}
+
+// Shards that take many slots of the staged fabric, and fill every SM that a rank has.
+TEST_P(GpuProcesses, LargeShardsAreRight) {
+  const WorldShape shape = std::get<0>(GetParam());
+  std::vector<AgGemmLaunch> launches;
+  launches.emplace_back(shape, Shape{1030, 264, 520}, DType::kBf16, 1);
+  EXPECT_TRUE(run_right(launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
+}
+
+TEST_F(GpuProcess, AutoIsAGpuWhereAllRanksHaveOne) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    const World world = World::join(id, rank, 1, 2, DeviceKind::kAuto, options_of("auto"));
+    return world.device() == DeviceKind::kCuda && world.rank_stream(rank) != nullptr;
+  }));
+}
+
+TEST_F(GpuProcess, ARankThatDiesIsReportedByTheOthersInTime) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    World world = World::join(id, rank, 1, 2, DeviceKind::kCuda, {.timeout_ms = 2000});
+    AgGemmLaunch host({1, 2}, kShape, DType::kBf16, 1);
+    const GpuLaunch gpu(world, host);
+    ag_gemm(world, std::span(&gpu.args()[rank], 1));
+    world.synchronize();
+    if (rank == 1) _exit(0);
+    const auto start = std::chrono::steady_clock::now();
+    ag_gemm(world, std::span(&gpu.args()[rank], 1));
+    try {
+      world.synchronize();
+    } catch (const Error&) {
+      return std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
+    }
+    return false;
+  }));
+}
+
+TEST_F(GpuProcess, WhatIsNoHandleOfMemoryIsRefused) {
+  EXPECT_TRUE(processes_do(1, [](int) {
+    const auto device = runtime::make_cuda_device(1);
+    return static_cast<bool>(refuses({"'window' is no handle"}, [&] { device->open_window("window", 8); }));
+  }));
+}
+
+// A Mover and host memory of this process, pinned.
+class MoverBench {
+ public:
+  static constexpr size_t kPieces = 100, kPieceBytes = 4000;  // no multiple of a page
+
+  MoverBench()
+      : device_(runtime::make_cuda_device(runtime::GpuSeat{0, 0, 2})),
+        window_(device_->allocate_window(2 * kPieces * kPieceBytes)),
+        signals_(device_->allocate_window(2 * sizeof(uint64_t))),
+        mover_(device_->make_mover(0)),
+        host_(2 * kPieces * kPieceBytes) {
+    mover_->pin(host_.data(), 2 * kPieces * kPieceBytes);
+  }
+  ~MoverBench() { mover_->unpin(host_.data()); }
+
+  Mover& mover() { return *mover_; }
+  std::byte* from(size_t piece) { return host_.data() + piece * kPieceBytes; }
+  std::byte* back(size_t piece) { return from(kPieces + piece); }
+  // In another order than on the host.
+  std::byte* there(size_t piece) { return window_.data.get() + (2 * kPieces - 1 - 2 * piece) * kPieceBytes; }
+  uint64_t* signal(int number) { return reinterpret_cast<uint64_t*>(signals_.data.get()) + number; }
+
+  uint64_t held_by(int number) {
+    uint64_t value = 0;
+    device_->download(&value, signal(number), sizeof(value));
+    return value;
+  }
+
+  // The tokens of `count` copies in the order they came back; fewer if they do not come in time.
+  std::vector<uint64_t> wait_for(size_t count) {
+    std::vector<uint64_t> done;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (done.size() < count && std::chrono::steady_clock::now() < deadline) mover_->poll(done);
+    return done;
+  }
+
+ private:
+  std::unique_ptr<runtime::Device> device_;
+  runtime::WindowMemory window_, signals_;
+  std::unique_ptr<Mover> mover_;
+  CommonMemory host_;
+};
+
+std::vector<uint64_t> counting(size_t count) {
+  std::vector<uint64_t> tokens(count);
+  for (size_t i = 0; i < count; ++i) tokens[i] = i;
+  return tokens;
+}
+
+bool lands_in_order_and_pays_totals() {
+  MoverBench bench;
+  for (size_t i = 0; i < MoverBench::kPieces; ++i) {
+    std::memset(bench.from(i), static_cast<int>(i + 1), MoverBench::kPieceBytes);
+    uint64_t* const signal = i % 10 == 9 ? nullptr : bench.signal(static_cast<int>(i % 2));
+    bench.mover().land(bench.there(i), bench.from(i), MoverBench::kPieceBytes, signal, i, i);
+  }
+  if (bench.wait_for(MoverBench::kPieces) != counting(MoverBench::kPieces)) return false;
+  uint64_t paid[2] = {};
+  for (size_t i = 0; i < MoverBench::kPieces; ++i) paid[i % 2] += i % 10 == 9 ? 0 : i;
+  if (bench.held_by(0) != paid[0] || bench.held_by(1) != paid[1]) return false;
+
+  for (size_t i = 0; i < MoverBench::kPieces; ++i) {
+    bench.mover().read(bench.back(i), bench.there(i), MoverBench::kPieceBytes, i);
+  }
+  if (bench.wait_for(MoverBench::kPieces) != counting(MoverBench::kPieces)) return false;
+  for (size_t i = 0; i < MoverBench::kPieces; ++i) {
+    if (std::memcmp(bench.from(i), bench.back(i), MoverBench::kPieceBytes) != 0) return false;
+  }
+  return true;
+}
+
+bool grows_by_what_each_landing_pays() {
+  MoverBench bench;
+  for (uint64_t i = 1; i <= 10; ++i) {
+    bench.mover().land(bench.there(0), bench.from(0), i % 2 * MoverBench::kPieceBytes, bench.signal(0), 1, i);
+    if (bench.wait_for(1) != std::vector{i} || bench.held_by(0) != i) return false;
+  }
+  return true;
+}
+
+TEST_F(GpuProcess, AMoverLandsInOrderPaysTotalsAndReadsBack) {
+  EXPECT_TRUE(processes_do(1, [](int) { return lands_in_order_and_pays_totals(); }));
+}
+
+TEST_F(GpuProcess, ASignalGrowsByWhatEachLandingPaysEvenWithoutBytes) {
+  EXPECT_TRUE(processes_do(1, [](int) { return grows_by_what_each_landing_pays(); }));
+}
+
+}  // namespace
+}  // namespace mk::test
