@@ -63,6 +63,16 @@ void join_device(int device) {
   joined = device;
 }
 
+OnDevice::OnDevice(int device) noexcept : device_(device) {
+  if (cudaGetDevice(&before_) != cudaSuccess || (before_ != device_ && cudaSetDevice(device_) != cudaSuccess)) {
+    cudaGetLastError();
+  }
+}
+
+OnDevice::~OnDevice() {
+  if (before_ >= 0 && before_ != device_ && cudaSetDevice(before_) != cudaSuccess) cudaGetLastError();
+}
+
 void load_kernel(const void* kernel, size_t shared_bytes) {
   check_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
              "reserve a kernel's shared memory");

@@ -19,6 +19,18 @@ void check_cuda(CUresult result, const char* attempted);
 // Once for a proxy's thread: use the World's device, and do not break a capture that a user's thread has open.
 void join_device(int device);
 
+// Makes a device the thread's current one for as long as this lives.  What cannot be said to CUDA, its next call says.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) noexcept;
+  OnDevice(const OnDevice&) = delete;
+  ~OnDevice();
+
+ private:
+  int device_;
+  int before_ = -1;
+};
+
 // Loads a kernel on the current device, with room for so much dynamic shared memory.  Once it is loaded, another call
 // changes nothing.
 void load_kernel(const void* kernel, size_t shared_bytes);

@@ -101,7 +101,6 @@ std::unique_ptr<Device> make_cuda_device(int num_ranks) {
 }
 
 std::vector<Gpu> usable_gpus() {
-  prepare_environment(kQueuesOfOne);
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
     cudaGetLastError();
@@ -128,6 +127,7 @@ std::unique_ptr<Device> make_cuda_device(const GpuSeat& seat) {
 CudaDevice::CudaDevice(const Members& members, int sms_per_rank, Windows windows)
     : first_(members.first), sms_(sms_per_rank), windows_(windows), ranks_(members.count) {
   try {
+    check_cuda(cudaGetDevice(&device_), "name the current device");
     check_cuda(cudaEventCreateWithFlags(&forked_, cudaEventDisableTiming), "create an event");
     for (Rank& rank : ranks_) {
       check_cuda(cudaStreamCreateWithFlags(&rank.stream, cudaStreamNonBlocking), "create a stream");
@@ -171,6 +171,7 @@ void CudaDevice::release() noexcept {
 }
 
 void* CudaDevice::allocate(size_t bytes) {
+  const OnDevice here(device_);
   void* memory = nullptr;
   const size_t at_least_one = std::max<size_t>(bytes, 1);
   const cudaError_t result = cudaMalloc(&memory, at_least_one);
@@ -204,7 +205,13 @@ WindowMemory CudaDevice::allocate_window(size_t bytes) {
   return window;
 }
 
-WindowMemory CudaDevice::open_window(const std::string& handle, size_t) { return {open_ipc(handle), handle}; }
+// Launches first: if the driver wants an idle GPU to map memory, proxies would wait for the driver, and launches for
+// them.
+WindowMemory CudaDevice::open_window(const std::string& handle, size_t) {
+  synchronize();
+  const OnDevice here(device_);
+  return {open_ipc(handle), handle};
+}
 
 void CudaDevice::upload(void* to, const void* from, size_t bytes) {
   check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copy to the device");
@@ -236,7 +243,10 @@ void CudaDevice::join(Stream stream) {
   }
 }
 
-void CudaDevice::synchronize() { check_cuda(cudaDeviceSynchronize(), "finish the launches"); }
+void CudaDevice::synchronize() {
+  const OnDevice here(device_);
+  check_cuda(cudaDeviceSynchronize(), "finish the launches");
+}
 
 void CudaDevice::mark(int rank) {
   cudaEvent_t event = nullptr;

@@ -58,6 +58,7 @@ class CudaDevice : public Device {
   void warm_up();
   void release() noexcept;
 
+  int device_ = 0;  // wherever this is called from
   int first_;
   int sms_;  // of a rank
   Windows windows_;

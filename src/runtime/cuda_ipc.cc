@@ -36,7 +36,10 @@ std::shared_ptr<std::byte> open_ipc(const std::string& text) {
     throw Error(ErrorCode::kDevice, fmt::format("CUDA could not map a window of another process: {}; {}",
                                                 cudaGetErrorString(result), kRemedy));
   }
-  return {static_cast<std::byte*>(memory), [](std::byte* mapped) {
+  int device = 0;
+  check_cuda(cudaGetDevice(&device), "name the current device");
+  return {static_cast<std::byte*>(memory), [device](std::byte* mapped) {
+            const OnDevice here(device);
             if (cudaIpcCloseMemHandle(mapped) != cudaSuccess) cudaGetLastError();
           }};
 }

@@ -117,6 +117,7 @@ void Proxy::run() {
       fabric_->nap(is_light ? kLightNap : kNap);
     }
   }
+  fabric_.reset();  // by the thread that used it, which may have made itself at home on a GPU
 }
 
 // Takes what is in the ring, then looks at the fabric.  True if something moved.

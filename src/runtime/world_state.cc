@@ -102,12 +102,14 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   const uint64_t timeout_ns = static_cast<uint64_t>(options_.timeout_ms) * 1'000'000;
   if (bootstrap_ != nullptr) check_agreed(key);
   const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get(), rails_.get()};
-  auto plan = std::make_unique<Plan>(id, make_spec(), site);
+  PlanSpec spec = make_spec();
+  std::unique_ptr<Plan> plan;
   try {
+    plan = std::make_unique<Plan>(id, std::move(spec), site);
     plan->open(site);
   } catch (...) {
-    stop();  // others may have it, and go on
-    half_open_.push_back(std::move(plan));
+    if (bootstrap_ != nullptr || plan != nullptr) stop();  // others may have it, and go on
+    if (plan != nullptr) half_open_.push_back(std::move(plan));
     throw;
   }
   plans_by_id_.push_back(plan.get());
@@ -200,6 +202,23 @@ namespace {
 
 std::chrono::milliseconds timeout_of(const Options& options) { return std::chrono::milliseconds(options.timeout_ms); }
 
+// What only one rank knows of its GPU is told to all.
+std::unique_ptr<Device> take_gpu(const GpuSeat& seat, Bootstrap& bootstrap) {
+  std::unique_ptr<Device> device;
+  std::string trouble;
+  try {
+    device = make_cuda_device(seat);
+  } catch (const Error& error) {
+    trouble = error.what();
+  }
+  const std::vector<std::string> troubles = bootstrap.all_gather(trouble, "the GPUs of all ranks");
+  for (size_t rank = 0; rank < troubles.size(); ++rank) {
+    if (troubles[rank].empty()) continue;
+    throw Error(ErrorCode::kUnavailable, fmt::format("rank {} cannot use its GPU: {}", rank, troubles[rank]));
+  }
+  return device;
+}
+
 }  // namespace
 
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, DeviceKind kind,
@@ -208,7 +227,7 @@ std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<
   const DeviceChoice choice = choose_device(offers, bootstrap->rank());
   std::unique_ptr<Device> device;
   if (choice.kind == DeviceKind::kCuda) {
-    device = make_cuda_device(choice.seat);
+    device = take_gpu(choice.seat, *bootstrap);
   } else {
     device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, Device::Windows::kShared);
   }

@@ -5,6 +5,8 @@
 // kernel that waits for it.
 #include "transport/mover_cuda.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "mkernel/error.h"
@@ -88,10 +90,14 @@ void CudaMover::warm_up() {
 
 void CudaMover::pin(std::byte* memory, size_t bytes) {
   check_cuda(cudaHostRegister(memory, bytes, cudaHostRegisterPortable),
-             "pin the memory between windows and a fabric (is there a limit on locked memory, `ulimit -l`?)");
+             fmt::format("pin {} bytes of host memory between windows and a fabric", bytes).c_str());
 }
 
+// Of what went wrong, copies may still be under way.
 void CudaMover::unpin(std::byte* memory) noexcept {
+  for (const cudaStream_t stream : {out_.stream, in_.stream}) {
+    if (cudaStreamSynchronize(stream) != cudaSuccess) cudaGetLastError();
+  }
   if (cudaHostUnregister(memory) != cudaSuccess) cudaGetLastError();
 }
 
@@ -137,8 +143,10 @@ void CudaMover::poll(std::vector<uint64_t>& done) {
 
 void CudaMover::begin_batch(Direction& direction) {
   if (direction.asked.empty()) return;
-  direction.under_way.push_back({idle_event(), std::exchange(direction.asked, {})});
-  check_cuda(cudaEventRecord(direction.under_way.back().done, direction.stream), "record copies");
+  const cudaEvent_t event = idle_event();
+  direction.under_way.push_back({event, {}});  // no tokens: it says nothing if it is not recorded
+  check_cuda(cudaEventRecord(event, direction.stream), "record copies");
+  direction.under_way.back().tokens = std::exchange(direction.asked, {});
 }
 
 void CudaMover::collect(Direction& direction, std::vector<uint64_t>& done) {

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <filesystem>
+#include <fstream>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/host_device.h"
+#include "runtime/world_state.h"
 #include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/processes.h"
@@ -154,20 +157,53 @@ TEST(ProcessWorld, AnIdOfNobodyIsRefused) {
   EXPECT_TRUE(refuses({"id was not made by this process"}, [] { World::join("hello", 0, 1, 2); }));
 }
 
+// Of what a process has mapped, the kernel says which names are gone.
 TEST(ProcessWorld, NoNameOfSharedMemoryIsLeftBehind) {
-  const auto names = [] {
-    int count = 0;
-    for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
-      count += entry.path().filename().string().starts_with("mkernel.") ? 1 : 0;
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    World world = World::join(id, rank, 1, 2, {.timeout_ms = 20'000});
+    AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
+    const std::vector<AgGemmArgs> args = launch.args();
+    ag_gemm(world, std::span(&args[rank], 1));
+    world.synchronize();
+    int mapped = 0, named = 0;
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);) {
+      if (line.find("/dev/shm/mkernel.") == std::string::npos) continue;
+      ++mapped;
+      named += line.ends_with("(deleted)") ? 0 : 1;
     }
-    return count;
+    return mapped > 0 && named == 0;
+  }));
+}
+
+// Its peers are at the plan's windows already, and must not take what it does next for those.
+TEST(ProcessWorld, ARankWithoutMemoryForAPlanFailsAndTheOthersSeeItLeave) {
+  class PoorDevice : public runtime::HostDevice {
+   public:
+    explicit PoorDevice(int rank) : HostDevice({rank, 1}, Windows::kShared), is_poor_(rank == 1) {}
+    runtime::WindowMemory allocate_window(size_t bytes) override {
+      if (is_poor_) throw Error(ErrorCode::kDevice, "out of memory");
+      return HostDevice::allocate_window(bytes);
+    }
+
+   private:
+    bool is_poor_;
   };
-  const int before = names();
-  std::vector<AgGemmLaunch> launches;
-  launches.emplace_back(WorldShape{1, 2}, kShape, DType::kFp32, 1);
-  EXPECT_TRUE(processes_run_right({1, 2}, launches,
-                                  [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
-  EXPECT_EQ(names(), before);
+  auto rendezvous = std::make_unique<Rendezvous>();
+  EXPECT_TRUE(processes_do(2, [&](int rank) {
+    constexpr std::chrono::seconds kTimeout{20};
+    auto bootstrap = rank == 0 ? std::make_unique<Bootstrap>(std::move(rendezvous), 2, kTimeout)
+                               : std::make_unique<Bootstrap>(rendezvous->id(), rank, 2, kTimeout);
+    World world(std::make_unique<runtime::WorldState>(WorldShape{1, 2}, std::move(bootstrap),
+                                                      std::make_unique<PoorDevice>(rank), Options{}));
+    AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
+    const std::vector<AgGemmArgs> args = launch.args();
+    const auto call = [&] { ag_gemm(world, std::span(&args[rank], 1)); };
+    const bool told = static_cast<bool>(rank == 1 ? throws(ErrorCode::kDevice, {"out of memory"}, call)
+                                                  : throws(ErrorCode::kFabric, {"closed", "rank 1"}, call));
+    return told && world.failed();
+  }));
 }
 
 }  // namespace
