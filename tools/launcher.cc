@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
@@ -35,6 +36,14 @@ int run_quietly(const Seat& seat, const std::function<int(const Seat&)>& body) {
     fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
   }
   return kExitFailed;
+}
+
+// For what a rank has left to do when rank 0 has ended: a wait of a World, to its end, and what comes after it.
+std::chrono::milliseconds patience_with_others(const RunRequest& request) {
+  constexpr std::chrono::milliseconds kGrace{60'000};
+  constexpr int64_t kMostMs = int64_t{1} << 40;  // as for a World
+  const int64_t timeout_ms = request.timeout_ms ? *request.timeout_ms : Options::from_env().timeout_ms;
+  return std::chrono::milliseconds(std::clamp<int64_t>(timeout_ms, 0, kMostMs)) + kGrace;
 }
 
 }  // namespace
@@ -76,6 +85,7 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
   check_usage(nodes <= kMostProcesses / ranks,
               "--nodes x --ranks is {} x {}; with --launcher fork there may be {} processes", nodes, ranks,
               kMostProcesses);
+  const std::chrono::milliseconds patience = patience_with_others(request);
   for (size_t i = 0; i < num_worlds; ++i) seat.ids.push_back(World::unique_id());
   std::fflush(nullptr);  // or every process writes out what this one has not yet
   const pid_t parent = getpid();
@@ -87,7 +97,7 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
                   fmt::format("no process could be started for rank {}: {}", rank, std::strerror(errno)));
     }
     if (child > 0) {
-      children.add(child);
+      children.add(child, rank);
       continue;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -97,11 +107,11 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
   }
   try {
     const int code = body(seat);
-    return children.wait_for_all() ? code : std::max<int>(code, kExitFailed);
+    return children.wait_for_all(patience) ? code : std::max<int>(code, kExitFailed);
   } catch (const UsageError&) {
     throw;  // found before anything ran, and by rank 0 only
   } catch (...) {
-    children.wait_for_all();  // they may say what rank 0 does not know
+    children.wait_for_all(patience);  // they may say what rank 0 does not know
     throw;
   }
 }

@@ -33,9 +33,9 @@ void send_message(const Fd& to, MessageKind kind, uint32_t number, const std::st
 }
 
 // To one that will not be heard again: it must not cost this rank anything.
-void refuse(const Fd& whom, const std::string& why) {
+void refuse(const Fd& whom, uint32_t number, const std::string& why) {
   try {
-    send_message(whom, MessageKind::kRefused, 0, why, Clock::now() + kRefusalTime, "a refusal");
+    send_message(whom, MessageKind::kRefused, number, why, Clock::now() + kRefusalTime, "a refusal");
   } catch (const Error&) {
   }
 }
@@ -55,15 +55,15 @@ class Guests {
 
   void admit(Fd socket, const Hello& hello) {
     // Who does not know the secret learns nothing.
-    if (hello.magic != kBootstrapMagic || !equal(hello.secret, secret_)) return;
-    if (const std::string why = why_refused(hello); !why.empty()) return refuse(socket, why);
+    if (hello.magic != kHelloMagic || !equal(hello.secret, secret_)) return;
+    if (const std::string why = why_refused(hello); !why.empty()) return refuse(socket, hello.caller, why);
     if (members_[hello.rank] && !is_gone(members_[hello.rank])) {
       // The same caller, at another of this rank's addresses, has its answer already.
-      if (callers_[hello.rank] != hello.caller) refuse(socket, fmt::format("rank {} has joined already", hello.rank));
-      return;
+      if (callers_[hello.rank] == hello.caller) return;
+      return refuse(socket, hello.caller, fmt::format("rank {} has joined already", hello.rank));
     }
     send_at_once(socket);
-    const MessageHead heard{.kind = MessageKind::kHeard};
+    const MessageHead heard{.kind = MessageKind::kHeard, .number = hello.caller};
     if (send(socket.number(), &heard, sizeof(heard), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(heard))) return;
     members_[hello.rank] = std::move(socket);
     callers_[hello.rank] = hello.caller;
@@ -174,10 +174,10 @@ void Bootstrap::gather_members(const Rendezvous& rendezvous) {
   std::vector<int> missing = missing_from(members_);
   while (!missing.empty()) {
     if (Clock::now() >= until) {
-      const std::string why = fmt::format("rank 0 waited {} ms for ranks {} of {} to join", timeout_.count(),
-                                          fmt::join(missing, ", "), size_);
+      const std::string why = fmt::format("rank 0 waited {} ms for ranks {} of {} to join{}", timeout_.count(),
+                                          fmt::join(missing, ", "), size_, doorstep.trouble());
       for (const Fd& member : members_) {
-        if (member) refuse(member, why);
+        if (member) refuse(member, exchanges_, why);
       }
       throw Error(ErrorCode::kTimeout, why);
     }
@@ -202,7 +202,7 @@ void Bootstrap::gather_members(const Rendezvous& rendezvous) {
 std::string Bootstrap::receive(const Fd& from, int rank, Deadline until, const std::string& what) const {
   MessageHead head;
   receive_all(from, writable_bytes_of(head), until, fmt::format("{}, from rank {}", what, rank));
-  if (head.magic != kBootstrapMagic || head.bytes > kMostMessageBytes) {
+  if (head.magic != kMessageMagic || head.bytes > kMostMessageBytes) {
     throw Error(ErrorCode::kFabric, fmt::format("rank {} sent something that is no message of a World", rank));
   }
   std::string text(head.bytes, '\0');

@@ -3,18 +3,28 @@
 #include "transport/doorstep.h"
 
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 namespace mk {
+namespace {
+
+// Somebody is there, but descriptors or memory are not.
+bool is_lack(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+}  // namespace
 
 void Doorstep::turn(const Admit& admit) {
-  is_starved_ = false;
+  starved_by_ = 0;
   for (int i = 0; i < kMostAtOnce; ++i) {
     Fd socket = accept_from(listener_);
     if (!socket) {
-      if (errno != EMFILE && errno != ENFILE) break;  // nobody is there
-      is_starved_ = guests_.empty();
-      if (is_starved_) break;
+      const int error = errno;
+      if (!is_lack(error)) break;  // nobody is there
+      if (guests_.empty()) {
+        starved_by_ = error;
+        break;
+      }
       guests_.pop_front();
       continue;
     }
@@ -28,8 +38,13 @@ void Doorstep::turn(const Admit& admit) {
 
 // A listener that cannot be served stays readable: to poll it would be to spin.
 void Doorstep::watch(std::vector<pollfd>& watched) const {
-  if (!is_starved_) watched.push_back({listener_.number(), POLLIN, 0});
+  if (starved_by_ == 0) watched.push_back({listener_.number(), POLLIN, 0});
   for (const Guest& guest : guests_) watched.push_back({guest.socket.number(), POLLIN, 0});
+}
+
+std::string Doorstep::trouble() const {
+  if (starved_by_ == 0) return {};
+  return std::string("; it could take no connection: ") + std::strerror(starved_by_);
 }
 
 bool Doorstep::hear(Guest& guest, const Admit& admit) const {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <list>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "transport/stream.h"
@@ -39,6 +40,9 @@ class Doorstep {
 
   size_t num_guests() const { return guests_.size(); }
 
+  // Empty, or what the last turn lacked to let anybody in, as the end of a sentence.
+  std::string trouble() const;
+
  private:
   struct Guest {
     Fd socket;
@@ -53,7 +57,7 @@ class Doorstep {
   size_t hello_bytes_;
   std::chrono::milliseconds patience_;
   std::list<Guest> guests_;  // the oldest first
-  bool is_starved_ = false;  // of descriptors, with no guest to take one from
+  int starved_by_ = 0;       // the errno of a lack that no guest can make up for; 0 if there is none
 };
 
 }  // namespace mk

@@ -28,12 +28,12 @@ constexpr milliseconds kPause{50};          // after a try that failed, and betw
 constexpr milliseconds kStagger{250};       // for one address, before the next is tried as well
 constexpr milliseconds kLongestDial{2000};  // then the address is called anew: the kernel's own calls get rare
 constexpr milliseconds kLookUpAgain{1000};  // what a name stands for may change
-constexpr int kMostTimesClosed = 20;        // in a row, by everybody: then it is not for want of room
 constexpr size_t kMostPlaces = 64;
 
 class RootSearch {
  public:
-  RootSearch(const IdSource& source, int rank, int size, Deadline deadline) : source_(source), deadline_(deadline) {
+  RootSearch(const IdSource& source, int rank, int size, Deadline deadline)
+      : source_(source), deadline_(deadline), patience_((deadline - Clock::now()) / 4) {
     hello_.rank = static_cast<uint32_t>(rank);
     hello_.size = static_cast<uint32_t>(size);
     hello_.caller = std::random_device{}();
@@ -46,8 +46,8 @@ class RootSearch {
       for (Call& call : calls_) {
         if (step(call)) return {std::move(call.socket), hello_.secret};
       }
-      const bool all_closed = !calls_.empty() && std::ranges::all_of(calls_, [](const Call& call) {
-        return call.times_closed >= kMostTimesClosed;
+      const bool all_closed = !calls_.empty() && std::ranges::all_of(calls_, [&](const Call& call) {
+        return call.closed_for >= patience_;
       });
       if (all_closed) give_up(ErrorCode::kFabric);
       if (Clock::now() >= deadline_) give_up(ErrorCode::kTimeout);
@@ -71,8 +71,11 @@ class RootSearch {
     Deadline until;    // it connects, or waits after a failure
     MessageHead head;  // as far as it has been heard
     size_t num_heard = 0;
-    int times_closed = 0;
-    std::string trouble;  // of the last try
+    std::string refusal;  // behind the head
+    size_t num_refusal_heard = 0;
+    std::optional<Deadline> closed_since;  // and nothing else happened between
+    Clock::duration closed_for{};          // as of the last time
+    std::string trouble;                   // of the last try
   };
 
   // Another id is another meeting: nothing of the last one stays.
@@ -147,35 +150,48 @@ class RootSearch {
       return fail(call, fmt::format("{} takes no hello", to_text(call.place)));
     }
     call.num_heard = 0;
+    call.num_refusal_heard = 0;
     call.state = Call::State::kTalking;
   }
 
   // Rank 0 may listen and not have come to its own join yet: only the deadline ends this wait.
   bool hear_answer(Call& call) {
-    const int64_t got = receive_some(call.socket, writable_bytes_of(call.head).subspan(call.num_heard));
+    if (!hear(call, writable_bytes_of(call.head), call.num_heard)) return false;
+    const bool is_answer = call.head.magic == kMessageMagic && call.head.number == hello_.caller;
+    if (is_answer && call.head.kind == MessageKind::kHeard && call.head.bytes == 0) return true;
+    if (is_answer && call.head.kind == MessageKind::kRefused && call.head.bytes <= kMostRefusalBytes) {
+      call.refusal.resize(call.head.bytes);
+      if (!hear(call, std::as_writable_bytes(std::span(call.refusal)), call.num_refusal_heard)) return false;
+      throw Error(ErrorCode::kFabric, call.refusal);
+    }
+    fail(call, fmt::format("{} is not rank 0", to_text(call.place)));
+    return false;
+  }
+
+  // True if all of the bytes are there; waits for none.
+  bool hear(Call& call, std::span<std::byte> bytes, size_t& num_heard) {
+    if (num_heard == bytes.size()) return true;
+    const int64_t got = receive_some(call.socket, bytes.subspan(num_heard));
     if (got < 0) {
-      const int times = call.times_closed + 1;
-      fail(call, fmt::format("{} closed the connection, as rank 0 does to another secret", to_text(call.place)));
-      call.times_closed = times;
+      was_closed(call);
       return false;
     }
-    call.num_heard += static_cast<size_t>(got);
-    if (call.num_heard < sizeof(call.head)) return false;
-    if (call.head.magic == kBootstrapMagic && call.head.kind == MessageKind::kRefused &&
-        call.head.bytes <= kMostMessageBytes) {
-      std::string why(call.head.bytes, '\0');
-      receive_all(call.socket, std::as_writable_bytes(std::span(why)), deadline_, "rank 0 to say why it refuses");
-      throw Error(ErrorCode::kFabric, why);
-    }
-    const bool is_root =
-        call.head.magic == kBootstrapMagic && call.head.kind == MessageKind::kHeard && call.head.bytes == 0;
-    if (!is_root) fail(call, fmt::format("{} is not rank 0", to_text(call.place)));
-    return is_root;
+    num_heard += static_cast<size_t>(got);
+    return num_heard == bytes.size();
+  }
+
+  // It may be a rank 0 that is about to go, with an id about to change: so one close says little, many do.
+  void was_closed(Call& call) {
+    const Deadline since = call.closed_since.value_or(Clock::now());
+    fail(call, fmt::format("{} closed the connection, as rank 0 does to another secret", to_text(call.place)));
+    call.closed_since = since;
+    call.closed_for = Clock::now() - since;
   }
 
   void fail(Call& call, std::string trouble) {
     call.trouble = std::move(trouble);
-    call.times_closed = 0;
+    call.closed_since.reset();
+    call.closed_for = {};
     call.socket = Fd();
     call.state = Call::State::kFailed;
     call.until = Clock::now() + kPause;
@@ -209,6 +225,7 @@ class RootSearch {
 
   const IdSource& source_;
   Deadline deadline_;
+  Clock::duration patience_;  // with connections that are closed
   Hello hello_;
   std::optional<UniqueId> id_;
   Deadline next_read_;

@@ -198,7 +198,8 @@ void TcpMeeting::give_up() const {
     throw Error(ErrorCode::kTimeout,
                 fmt::format("rank {} waited {} ms for rank {} over tcp: {} of {} connections are there{}",
                             settings_.rank, settings_.deadline.count(), rank_on(node), there, met_[node].size(),
-                            call == calls_.end() ? "; that rank did not call" : "; last, " + call->trouble));
+                            call == calls_.end() ? "; that rank did not call" + doorstep_.trouble()
+                                                 : "; last, " + call->trouble));
   }
   throw Error(ErrorCode::kTimeout, "the ranks of a rail did not meet over tcp");
 }

@@ -127,9 +127,9 @@ TEST_F(EnvMeeting, ByAddressAnotherJobAnotherWorldOrAnotherSecretIsAStranger) {
   Rank root = start(by_address(0));
   LaunchEnv other = by_address(1);
   other.secret = "a secret of another job";
-  EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed"}, [&] { start(other).get(); }));
-  EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed"}, [&] { start(by_address(1, "another")).get(); }));
-  EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed"}, [&] { start(by_address(1), 1).get(); }));
+  Rank strangers[] = {start(other, 0, kAmple / 4), start(by_address(1, "another"), 0, kAmple / 4),
+                      start(by_address(1), 1, kAmple / 4)};
+  for (Rank& one : strangers) EXPECT_TRUE(throws(ErrorCode::kFabric, {"closed"}, [&] { one.get(); }));
   Rank one = start(by_address(1)), two = start(by_address(2));
   EXPECT_EQ(root.get()->size(), kSize);
 }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <memory>
 #include <span>
@@ -92,6 +93,13 @@ TEST(ProcessWorld, ARankAtAnotherProblemIsNamedBeforeAnythingRuns) {
     world.synchronize();
     return told && launch.is_untouched(rank) && !again.is_untouched(rank);
   }));
+}
+
+// Nobody tells how these end, so they must not count as right.
+TEST(Processes, OfWhoseEndNothingIsKnownHaveFailed) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  EXPECT_FALSE(processes_do(2, [](int) { return true; }));
+  std::signal(SIGCHLD, before);
 }
 
 TEST(ProcessWorld, ARankThatAsksForAnotherDeviceIsNamedToAll) {

@@ -24,13 +24,21 @@
 
 namespace mk::test {
 
-// Runs body(rank) in a process for each rank; false or an exception is a failure.  No process outlives this.
+// Runs body(rank) in a process for each rank; false, an exception, or a process that does not start or of whose end
+// nothing is known is a failure.  No process outlives this.
 inline testing::AssertionResult processes_do(int count, const std::function<bool(int)>& body) {
   std::fflush(nullptr);  // or every process writes out what this one has not yet
   std::vector<pid_t> children;
+  std::string failed;
+  auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   for (int rank = 0; rank < count; ++rank) {
     const pid_t child = fork();
-    if (child != 0) {
+    if (child < 0) {
+      failed = " " + std::to_string(rank) + " (not started)";
+      deadline = {};  // the others would wait for it
+      break;
+    }
+    if (child > 0) {
       children.push_back(child);
       continue;
     }
@@ -43,10 +51,8 @@ inline testing::AssertionResult processes_do(int count, const std::function<bool
     std::fflush(nullptr);
     _exit(status);
   }
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  std::string failed;
   for (size_t rank = 0; rank < children.size(); ++rank) {
-    int status = 0;
+    int status = -1;
     while (waitpid(children[rank], &status, WNOHANG) == 0) {
       if (std::chrono::steady_clock::now() >= deadline) kill(children[rank], SIGKILL);
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -3,13 +3,12 @@
 #include "transport/doorstep.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include <string>
 #include <vector>
 
 #include "tests/support/eventually.h"
+#include "tests/support/few_descriptors.h"
 
 namespace mk::test {
 namespace {
@@ -100,24 +99,6 @@ TEST(Doorstep, WhoSaysNothingInTimeHasToGo) {
   EXPECT_EQ(impatient.num_guests(), 0u);
 }
 
-// So many descriptors more than are in use, until it goes out of scope.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(int more) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = dup(0);
-    close(next);
-    rlimit now = before_;
-    now.rlim_cur = static_cast<rlim_t>(next + more);
-    setrlimit(RLIMIT_NOFILE, &now);
-  }
-  FewDescriptors(const FewDescriptors&) = delete;
-  ~FewDescriptors() { setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
 TEST(Doorstep, WithoutDescriptorsTheOldestMakesRoom) {
   House house;
   std::vector<Fd> strangers;
@@ -129,7 +110,7 @@ TEST(Doorstep, WithoutDescriptorsTheOldestMakesRoom) {
   EXPECT_LE(house.doorstep.num_guests(), 8u);
 }
 
-TEST(Doorstep, WithoutAnyDescriptorTheListenerIsNotPolled) {
+TEST(Doorstep, WithoutAnyDescriptorTheListenerIsNotPolledAndThatIsSaid) {
   House house;
   const Fd caller = house.stranger();
   house.say(caller, "12345678");
@@ -140,7 +121,9 @@ TEST(Doorstep, WithoutAnyDescriptorTheListenerIsNotPolled) {
     house.doorstep.watch(watched);
   }
   EXPECT_TRUE(watched.empty()) << "it would be readable, and nothing to be done about it";
+  EXPECT_EQ(house.doorstep.trouble(), "; it could take no connection: Too many open files");
   house.turn();
+  EXPECT_EQ(house.doorstep.trouble(), "");
   EXPECT_EQ(house.admitted.size(), 1u);
   house.doorstep.watch(watched);
   EXPECT_EQ(watched.size(), 1u);

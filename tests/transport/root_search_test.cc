@@ -5,15 +5,16 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <netinet/tcp.h>
 
 #include <atomic>
+#include <cstring>
 #include <future>
 #include <memory>
 #include <thread>
 
 #include "tests/support/eventually.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/listener_queue.h"
 #include "tests/support/silent_place.h"
 #include "transport/bootstrap.h"
 #include "transport/bootstrap_message.h"
@@ -26,10 +27,11 @@ constexpr milliseconds kAmple{20'000};
 
 Endpoint local(int port) { return {"127.0.0.1", static_cast<uint16_t>(port)}; }
 
-// Somebody else's listener: it accepts, and says to each who comes what a test wants; it may also say what it hears.
+// Somebody else's listener: it accepts, and says to each who comes what a test wants; it may also say what it hears, or
+// begin to refuse as rank 0 does.
 class Other {
  public:
-  enum class Manner { kTalks, kEchoes, kCloses };
+  enum class Manner { kTalks, kEchoes, kCloses, kBeginsToRefuse };
 
   Other(Manner manner, std::string words)
       : thread_([this, manner, words = std::move(words)] {
@@ -41,10 +43,17 @@ class Other {
             if (Fd caller = accept_from(listener_)) {
               send(caller.number(), words.data(), words.size(), MSG_NOSIGNAL);
               if (manner != Manner::kCloses) kept.push_back(std::move(caller));
+              ++num_callers_;
             }
             for (const Fd& one : kept) {
               const int64_t got = receive_some(one, heard);
               if (got > 0 && manner == Manner::kEchoes) send(one.number(), heard.data(), got, MSG_NOSIGNAL);
+              if (got == sizeof(Hello) && manner == Manner::kBeginsToRefuse) {
+                Hello hello;
+                std::memcpy(&hello, heard.data(), sizeof(hello));
+                const MessageHead head{.kind = MessageKind::kRefused, .bytes = 100, .number = hello.caller};
+                send(one.number(), &head, sizeof(head), MSG_NOSIGNAL);
+              }
             }
           }
         }) {}
@@ -54,9 +63,11 @@ class Other {
   }
 
   Endpoint endpoint() const { return local(port_of(listener_)); }
+  int num_callers() const { return num_callers_; }
 
  private:
   Fd listener_ = open_listener();
+  std::atomic<int> num_callers_ = 0;
   std::atomic<bool> done_ = false;
   std::thread thread_;
 };
@@ -65,30 +76,73 @@ std::future<std::unique_ptr<Bootstrap>> join(const UniqueId& id, int rank, int s
   return std::async(std::launch::async, [=] { return std::make_unique<Bootstrap>(id, rank, size, timeout); });
 }
 
-// Rank 1 finds rank 0, whose address comes after that of the other.
-testing::AssertionResult finds_root_behind(const Endpoint& other) {
+// All other ranks find rank 0, whose address comes after that of the other.
+testing::AssertionResult find_root_behind(const Endpoint& other, int size = 2) {
   auto rendezvous = std::make_unique<Rendezvous>();
   const UniqueId id{rendezvous->secret(), {other, local(port_of(rendezvous->listener()))}};
-  auto one = join(id, 1, 2);
-  Bootstrap root(std::move(rendezvous), 2, kAmple);
-  const std::unique_ptr<Bootstrap> member = one.get();
-  auto said = std::async(std::launch::async, [&] { return member->all_gather("1", "words"); });
-  root.all_gather("0", "words");
-  if (said.get() == std::vector<std::string>{"0", "1"}) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << "they do not hear each other";
+  std::vector<std::future<std::string>> ranks;
+  for (int rank = 1; rank < size; ++rank) {
+    ranks.push_back(std::async(std::launch::async, [=]() -> std::string {
+      try {
+        const auto all = Bootstrap(id, rank, size, kAmple).all_gather(std::to_string(rank), "words");
+        return all.back() == std::to_string(size - 1) ? "" : "it does not hear the last";
+      } catch (const Error& error) {
+        return error.what();
+      }
+    }));
+  }
+  std::string trouble;
+  try {
+    Bootstrap(std::move(rendezvous), size, kAmple).all_gather("0", "words");
+  } catch (const Error& error) {
+    trouble = error.what();
+  }
+  for (int rank = 1; rank < size; ++rank) {
+    if (const std::string of_rank = ranks[rank - 1].get(); !of_rank.empty())
+      trouble += fmt::format("; rank {}: {}", rank, of_rank);
+  }
+  return trouble.empty() ? testing::AssertionSuccess() : testing::AssertionFailure() << trouble;
 }
 
 TEST(RootSearch, AnAddressThatIsSilentIsNotWaitedFor) {
   const SilentPlace silent;
-  EXPECT_TRUE(finds_root_behind(silent.endpoint()));
+  EXPECT_TRUE(find_root_behind(silent.endpoint()));
 }
 
 TEST(RootSearch, WhoTakesTheConnectionAndIsNotRankZeroIsPassedOver) {
-  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kTalks, "").endpoint())) << "one that listens for ever";
-  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kTalks, "SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").endpoint()));
-  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kEchoes, "").endpoint())) << "one that echoes";
-  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kCloses, "").endpoint()));
-  EXPECT_TRUE(finds_root_behind(Other(Other::Manner::kCloses, "half a head").endpoint()));
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kTalks, "").endpoint())) << "one that listens for ever";
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kTalks, "SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").endpoint()));
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kCloses, "").endpoint()));
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kCloses, "half a head").endpoint()));
+}
+
+// Ranks and sizes in the hello lie where an answer says what it is and how long.
+TEST(RootSearch, WhoEchoesAHelloHasNotAnsweredIt) {
+  for (const int size : {2, 3, 4, 17}) {
+    EXPECT_TRUE(find_root_behind(Other(Other::Manner::kEchoes, "").endpoint(), size)) << size << " ranks";
+  }
+}
+
+TEST(RootSearch, OnlyAnAnswerToItsOwnHelloEndsASearch) {
+  std::string refusal = "you are not wanted";
+  const MessageHead head{.kind = MessageKind::kRefused, .bytes = static_cast<uint32_t>(refusal.size())};
+  refusal.insert(0, reinterpret_cast<const char*>(&head), sizeof(head));
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kTalks, refusal).endpoint()));
+}
+
+TEST(RootSearch, WhoDoesNotFinishItsRefusalIsNotWaitedFor) {
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kBeginsToRefuse, "").endpoint()));
+}
+
+TEST(RootSearch, RankZerosRefusalIsTheReason) {
+  auto rendezvous = std::make_unique<Rendezvous>();
+  const UniqueId id{rendezvous->secret(), {local(port_of(rendezvous->listener()))}};
+  auto root = std::async(std::launch::async, [&] { return Bootstrap(std::move(rendezvous), 3, kAmple).size(); });
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {"rank 1 has a world of 4 ranks; rank 0 has one of 3"},
+                     [&] { Bootstrap(id, 1, 4, kAmple); }));
+  auto one = join(id, 1, 3);
+  auto two = join(id, 2, 3);
+  EXPECT_EQ(root.get(), 3);
 }
 
 TEST(RootSearch, AnotherWorldsRankZeroIsPassedOver) {
@@ -98,16 +152,8 @@ TEST(RootSearch, AnotherWorldsRankZeroIsPassedOver) {
     return throws(ErrorCode::kTimeout, {"ranks 1 of 2"},
                   [&] { Bootstrap(std::move(rendezvous), 2, milliseconds(1500)); });
   });
-  EXPECT_TRUE(finds_root_behind(local(port)));
+  EXPECT_TRUE(find_root_behind(local(port)));
   EXPECT_TRUE(other.get());
-}
-
-// How many have connected and were not accepted yet.
-unsigned num_in_queue(const Fd& listener) {
-  tcp_info info{};
-  socklen_t bytes = sizeof(info);
-  getsockopt(listener.number(), IPPROTO_TCP, TCP_INFO, &info, &bytes);
-  return info.tcpi_unacked;
 }
 
 // It listens, and comes to its own join when the others have called at all its addresses.
@@ -140,7 +186,7 @@ TEST(RootSearch, AtTheDeadlineEveryAddressIsNamedWithWhatItDid) {
                      {"rank 1 could not reach rank 0", fmt::format("127.0.0.1 port {}: Connection refused", gone),
                       fmt::format("port {} took the hello and did not answer", mute.endpoint().port),
                       fmt::format("port {}: no answer", silent.endpoint().port)},
-                     [&] { Bootstrap(id, 1, 2, milliseconds(1500)); }));
+                     [&] { Bootstrap(id, 1, 2, milliseconds(2500)); }));
 }
 
 TEST(RootSearch, AnIdThatWasOldIsForgottenWhenTheNewOneComes) {
@@ -158,6 +204,18 @@ TEST(RootSearch, AnIdThatWasOldIsForgottenWhenTheNewOneComes) {
                         "nothing to read"};
   auto one = std::async(std::launch::async, [&] { return std::make_unique<Bootstrap>(source, 1, 2, kAmple); });
   const Bootstrap root(std::move(rendezvous), 2, kAmple);
+  EXPECT_TRUE(equal(one.get()->secret(), right.secret));
+}
+
+// A rank 0 of before still listens where the old id leads.
+TEST(RootSearch, AnOldIdMayStayForAWhileAlsoWhereEveryCallIsClosed) {
+  const Other before(Other::Manner::kCloses, "");
+  auto rendezvous = std::make_unique<Rendezvous>();
+  const UniqueId old{random_secret(), {before.endpoint()}};
+  const UniqueId right{rendezvous->secret(), {local(port_of(rendezvous->listener()))}};
+  const IdSource source{[&]() -> std::optional<UniqueId> { return before.num_callers() < 25 ? old : right; }, {}};
+  auto one = std::async(std::launch::async, [&] { return std::make_unique<Bootstrap>(source, 1, 2, 3 * kAmple); });
+  const Bootstrap root(std::move(rendezvous), 2, 3 * kAmple);
   EXPECT_TRUE(equal(one.get()->secret(), right.secret));
 }
 
