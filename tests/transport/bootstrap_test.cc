@@ -101,6 +101,13 @@ bool is_turned_away(const Fd& socket, std::string* heard = nullptr) {
   return false;
 }
 
+// Whoever comes later is then heard later.
+void await_heard(const Fd& socket) {
+  MessageHead heard;
+  receive_all(socket, writable_bytes_of(heard), Clock::now() + kAmple, "a test");
+  EXPECT_EQ(heard.kind, MessageKind::kHeard);
+}
+
 // So that there is one way to it.
 UniqueId local_id(const Rendezvous& rendezvous) {
   return {rendezvous.secret(), {{"127.0.0.1", static_cast<uint16_t>(port_of(rendezvous.listener()))}}};
@@ -218,6 +225,7 @@ TEST(Bootstrap, ASecondOfTheSameRankIsRefusedAndTheFirstStays) {
   Meeting meeting(3);
   const Fd first = meeting.stranger();
   say(first, bytes_of(hello_of(meeting, 1, 3)));
+  await_heard(first);
   const Fd second = meeting.stranger();
   say(second, bytes_of(hello_of(meeting, 1, 3)));
   std::string heard;
@@ -232,6 +240,7 @@ TEST(Bootstrap, TheSameCallerAtAnotherAddressIsClosedWithoutAWord) {
   const Hello hello = hello_of(meeting, 1, 3);
   const Fd first = meeting.stranger();
   say(first, bytes_of(hello));
+  await_heard(first);
   const Fd second = meeting.stranger();
   say(second, bytes_of(hello));
   std::string heard;
@@ -246,9 +255,7 @@ TEST(Bootstrap, ARankThatDiedBeforeAllHadJoinedMayComeAgain) {
   {
     const Fd first = meeting.stranger();
     say(first, bytes_of(hello_of(meeting, 1, 3)));
-    MessageHead heard;
-    receive_all(first, writable_bytes_of(heard), Clock::now() + kAmple, "a test");
-    EXPECT_EQ(heard.kind, MessageKind::kHeard);
+    await_heard(first);
   }
   meeting.is_unharmed();
 }
