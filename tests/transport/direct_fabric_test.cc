@@ -3,6 +3,7 @@
 // and that no signal is there before its bytes.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -128,6 +129,17 @@ TEST_P(DirectFabric, AnEndThatGoesHasPaidWhatItOwes) {
   world.take_fabric(1).reset();
   EXPECT_FALSE(world.mover(1).is_busy());
   EXPECT_EQ(world.seen(1, 0), 1u);
+}
+
+// Nobody would wake it up.
+TEST_P(DirectFabric, DoesNotNapWhileSignalsAreUnderWay) {
+  choose_nic("seed=5");
+  FabricWorld world = make_world();
+  ASSERT_EQ(world.fabric(0).put(world.command(1, 0, 0, 100), 0), PutResult::kSent);
+  ASSERT_TRUE(world.run_until([&] { return world.mover(1).counts().payments > 0; }));
+  const auto began = std::chrono::steady_clock::now();
+  world.fabric(1).nap(std::chrono::seconds(5));
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(4));
 }
 
 TEST(DirectPort, OfAFabricWithoutNicsIsRefused) {

@@ -57,15 +57,15 @@ ibv_mr* register_memory(ibv_pd* pd, void* address, size_t bytes, unsigned access
   return add_memory(pd, number, bytes, access, mr);
 }
 
-// A file in memory plays one; that of a real GPU is none for a NIC in software, which could not order what it writes.
-bool is_memory_file(int file) {
+// Files play them.  That of a real GPU is none for a NIC in software, which could not order what it writes there.
+bool is_real_dmabuf(int file) {
   struct statfs found {};
-  return fstatfs(file, &found) == 0 && found.f_type == TMPFS_MAGIC;
+  return fstatfs(file, &found) == 0 && found.f_type == DMA_BUF_MAGIC;
 }
 
 ibv_mr* register_dmabuf(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int file, unsigned access) {
   const uint64_t begin = offset / kPage * kPage;
-  const bool is_refused = Held(pd->context)->settings().no_dmabuf != 0 || !is_memory_file(file);
+  const bool is_refused = Held(pd->context)->settings().no_dmabuf != 0 || is_real_dmabuf(file);
   if (bytes == 0 || is_refused) {
     errno = is_refused ? EOPNOTSUPP : EINVAL;
     return nullptr;
