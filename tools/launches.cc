@@ -48,6 +48,7 @@ Row start_row(const char* op, const World& world, const RunRequest& request) {
   row.ranks = world.ranks_per_node();
   row.launcher = name_of(request.launcher);
   row.fabric = world.fabric();
+  row.reach = world.fabric_reach();
   row.m = request.m.value_or(round_up<int64_t>(defaults.m, world.size()));
   row.n = request.n.value_or(defaults.n);
   row.k = request.k.value_or(defaults.k);

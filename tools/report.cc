@@ -55,8 +55,10 @@ std::string table_row(const Row& row) {
 std::string stats_row(const Row& row) {
   const NetworkStats& stats = row.network.stats;
   if (stats.batches == 0) return {};
+  const bool has_way = row.device == DeviceKind::kCuda && !row.reach.empty();
+  const std::string fabric = has_way ? fmt::format("{} ({})", row.fabric, row.reach) : row.fabric;
   return fmt::format("  {} over {}: {} commands as {} puts, {}; {:.3g} commands at once, {} at most; {} times full",
-                     row.op, row.fabric, stats.commands, stats.puts, bytes_text(stats.bytes),
+                     row.op, fabric, stats.commands, stats.puts, bytes_text(stats.bytes),
                      static_cast<double>(stats.commands) / static_cast<double>(stats.batches), stats.largest_batch,
                      stats.full);
 }
@@ -71,6 +73,7 @@ std::string to_json(const Row& row) {
       {"ranks", row.ranks},
       {"launcher", row.launcher},
       {"fabric", row.fabric},
+      {"reach", row.reach},
       {"m", row.m},
       {"n", row.n},
       {"k", row.k},

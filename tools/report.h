@@ -38,6 +38,7 @@ struct Row {
   int ranks = 0;         // per node
   std::string launcher;  // thread, fork or env
   std::string fabric;    // between nodes; none where there is one
+  std::string reach;     // of the fabric: how it gets at windows
   int64_t m = 0;
   int64_t n = 0;
   int64_t k = 0;

@@ -38,8 +38,8 @@ struct Options {
   bool trace = false;
 
   // NICs that serve the node's GPUs: "mlx5_0,mlx5_1" to choose among these, "0=mlx5_0;1=mlx5_3" GPU by GPU.
-  // Empty: chosen by distance and speed.  Read by `mkernel topo` and by the fabrics verbs and efa; where a node's GPUs are
-  // not known, or there is one NIC, those take the first that is active.  As many on all ranks.
+  // Empty: chosen by distance and speed.  Read by `mkernel topo` and by the fabrics verbs and efa; where a node's GPUs
+  // are not known, or there is one NIC, those take the first that is active.  As many on all ranks.
   std::string nics{};
 
   // Whether a proxy stays on cores near the NIC that serves its rank, where the fabric has NICs and those are known.
@@ -49,9 +49,14 @@ struct Options {
   // loopback if all ranks are in this process, else the first of efa, verbs and tcp that all ranks have.
   std::string net = "auto";
 
+  // Whether NICs read and write windows in a GPU's memory themselves: auto, on or off.  Auto: if those of all ranks
+  // can; else, and with off, puts go by way of host memory.  On: a rank that cannot is an Error.  Nothing to worlds on
+  // CPUs.
+  std::string gpu_direct = "auto";
+
   // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,
-  // MKERNEL_NICS, MKERNEL_NET and MKERNEL_PIN_PROXIES (0 or 1).  A value that is no number where one is due is an Error
-  // that names the variable.
+  // MKERNEL_NICS, MKERNEL_NET, MKERNEL_GPU_DIRECT and MKERNEL_PIN_PROXIES (0 or 1).  A value that is no number where
+  // one is due is an Error that names the variable.
   static Options from_env(Options base);
   static Options from_env();
 };

@@ -63,6 +63,10 @@ class World {
   DeviceKind device() const;   // kCpu or kCuda, never kAuto
   std::string fabric() const;  // between nodes: "loopback", "tcp", …; "none" if there is one node
 
+  // How the fabric reaches windows, for people: "host memory"; on GPUs "GPU memory by DMA-BUF", or why it goes by way
+  // of host memory.  Empty without a fabric between nodes, or with the loopback of one process.
+  std::string fabric_reach() const;
+
   // What the proxy of a rank that is here has carried between nodes since the World began.
   NetworkStats network_stats(int rank) const;
 

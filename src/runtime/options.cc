@@ -35,6 +35,7 @@ Options Options::from_env(Options base) {
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
   base.nics = runtime::environment("MKERNEL_NICS").value_or(base.nics);
   base.net = runtime::environment("MKERNEL_NET").value_or(base.net);
+  base.gpu_direct = runtime::environment("MKERNEL_GPU_DIRECT").value_or(base.gpu_direct);
   read_switch("MKERNEL_PIN_PROXIES", base.pin_proxies);
   return base;
 }

@@ -2,12 +2,15 @@
 // runtime/rails.cc — see rails.h.
 #include "runtime/rails.h"
 
+#include <fmt/format.h>
+
 #include <exception>
 #include <thread>
 #include <utility>
 
 #include "mkernel/error.h"
 #include "runtime/start_thread.h"
+#include "transport/direct_choice.h"
 #include "transport/discovery.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
@@ -26,6 +29,19 @@ Topology known_topology() {
   }
 }
 
+// With a piece of memory like that of windows; what works for it works for them, as long as there is room.
+DirectTrial try_direct(const FabricKind& kind, const PortSettings& settings, Device& device) {
+  constexpr size_t kPiece = 4096;
+  if (kind.reach == nullptr) return {"", fmt::format("the fabric {} has no NICs that reach a GPU", kind.name)};
+  try {
+    const WindowMemory piece = device.allocate_window(kPiece);
+    if (!piece.handle.empty()) device.forget_window(piece.handle);
+    return {kind.reach(settings, piece.data.get(), kPiece), ""};
+  } catch (const Error& error) {
+    return {"", error.what()};
+  }
+}
+
 }  // namespace
 
 Rails::Rails(const WorldShape& shape, const Members& members, const Options& options, Bootstrap* bootstrap,
@@ -38,20 +54,39 @@ Rails::Rails(const WorldShape& shape, const Members& members, const Options& opt
   settings.secret = bootstrap != nullptr ? bootstrap->secret() : random_secret();
   settings.deadline = std::chrono::milliseconds(options.timeout_ms);
   const std::vector<std::vector<std::string>> nics = choose_nics(shape, options.nics);
+  for (int i = 0; i < members.count; ++i) ends_[i].mover = device.make_mover(members.first + i);
+  if (ends_.front().mover != nullptr) choose_reach(settings, nics, options, device);
   std::vector<std::string> addresses;
   for (int i = 0; i < members.count; ++i) {
+    End& end = ends_[i];
     settings.rank = members.first + i;
     settings.rdma.devices = nics[i];
-    std::unique_ptr<Mover> mover = device.make_mover(settings.rank);
-    are_staged_ = mover != nullptr;
     if (are_staged_) {
-      ends_[i].port = std::make_unique<StagedPort>(fabric_, settings, windows, std::move(mover));
+      end.port = std::make_unique<StagedPort>(fabric_, settings, windows, std::move(end.mover));
     } else {
-      ends_[i].port = open_port(fabric_, settings, windows);
+      settings.mover = end.mover.get();
+      end.port = open_port(fabric_, settings, windows);
     }
-    addresses.push_back(ends_[i].port->address());
+    addresses.push_back(end.port->address());
   }
   connect(tell(addresses, "the addresses of all ranks' fabrics"));
+}
+
+// For windows that are a device's memory.
+void Rails::choose_reach(PortSettings settings, const std::vector<std::vector<std::string>>& nics,
+                         const Options& options, Device& device) {
+  std::vector<std::string> mine;
+  for (int i = 0; i < members_.count; ++i) {
+    settings.rank = members_.first + i;
+    settings.rdma.devices = nics[i];
+    settings.mover = ends_[i].mover.get();
+    const bool is_off = options.gpu_direct == "off";
+    const DirectTrial trial = is_off ? DirectTrial{} : try_direct(fabric_kind(fabric_), settings, device);
+    mine.push_back(direct_offer(options.gpu_direct, trial));
+  }
+  const DirectChoice choice = choose_direct(tell(mine, "how the NICs of all ranks reach their GPUs"));
+  are_staged_ = !choice.is_direct;
+  reach_ = choice.reach;
 }
 
 // Of each rank that is here.

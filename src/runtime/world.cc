@@ -94,6 +94,8 @@ int World::size() const { return state_->shape().size(); }
 int World::first_rank() const { return state_->members().first; }
 int World::num_ranks() const { return state_->members().count; }
 std::string World::fabric() const { return state_->fabric(); }
+
+std::string World::fabric_reach() const { return state_->fabric_reach(); }
 DeviceKind World::device() const { return state_->device().kind(); }
 
 void World::synchronize() {

@@ -13,6 +13,7 @@
 #include "runtime/fault_report.h"
 #include "runtime/host_device.h"
 #include "runtime/proxy_cores.h"
+#include "transport/direct_choice.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
 
@@ -180,6 +181,7 @@ void check_world(const WorldShape& shape, const Options& options) {
                 std::has_single_bit(static_cast<unsigned>(options.ring_capacity)),
             "ring_capacity is {}; it must be a power of two up to {}", options.ring_capacity, kMostCommands);
   check_net(options.net);
+  check_gpu_direct(options.gpu_direct);
 }
 
 std::unique_ptr<WorldState> make_local_world(const WorldShape& shape, DeviceKind kind, const Options& options,

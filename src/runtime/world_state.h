@@ -62,6 +62,7 @@ class WorldState {
   std::vector<FaultRecord> faults() const;
 
   std::string fabric() const { return shape_.nodes == 1 ? "none" : rails_ == nullptr ? "loopback" : rails_->fabric(); }
+  std::string fabric_reach() const { return rails_ == nullptr ? "" : rails_->reach(); }
   // Of a rank that is here.
   NetworkStats network_stats(int rank) const {
     return proxies_.empty() ? NetworkStats{} : proxies_[rank - members_.first]->stats();

@@ -21,6 +21,10 @@ std::unique_ptr<FabricPort> open_efa_port(const PortSettings& settings, const Wi
   return std::make_unique<RdmaFabricPort>(kEfa, settings, windows);
 }
 
+std::string efa_reach(const PortSettings& settings, std::byte* memory, uint64_t bytes) {
+  return rdma_reach(kEfa, settings, memory, bytes);
+}
+
 std::string why_no_efa() { return why_no_rdma(kEfa, "EFA device"); }
 
 std::vector<std::string> efa_devices() { return rdma_device_names(kEfa.serves); }

@@ -40,8 +40,8 @@ constexpr FabricKind kKinds[] = {
      [](const PortSettings& settings, const WindowRegistry& windows) -> std::unique_ptr<FabricPort> {
        return std::make_unique<TcpPort>(settings, windows);
      }},
-    {"verbs", true, why_no_verbs, open_verbs_port, false, verbs_devices},
-    {"efa", true, why_no_efa, open_efa_port, false, efa_devices},
+    {"verbs", true, why_no_verbs, open_verbs_port, false, verbs_devices, verbs_reach},
+    {"efa", true, why_no_efa, open_efa_port, false, efa_devices, efa_reach},
 };
 
 }  // namespace
@@ -71,6 +71,7 @@ std::unique_ptr<FabricPort> open_port(std::string_view name, const PortSettings&
             world.size() - 1);
   check_arg(settings.deadline.count() >= 1, "the fabric's deadline is {} ms; it must be at least 1",
             settings.deadline.count());
+  check_arg(settings.mover == nullptr || kind.reach != nullptr, "the fabric {} reaches no memory but the host's", name);
   return kind.open(settings, windows);
 }
 

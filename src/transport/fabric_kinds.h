@@ -2,6 +2,8 @@
 // transport/fabric_kinds.h — the fabrics there are, by name.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -30,6 +32,10 @@ struct FabricKind {
 
   // The RDMA devices it can use; null if it needs none.
   std::vector<std::string> (*devices)() = nullptr;
+
+  // How these devices, as the settings name them, reach memory of the settings' Mover by themselves, for people. Throws
+  // an Error that says what was tried.  Null: it goes to such memory by way of the host's only.
+  std::string (*reach)(const PortSettings&, std::byte* memory, uint64_t bytes) = nullptr;
 };
 
 std::span<const FabricKind> fabric_kinds();

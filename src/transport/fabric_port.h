@@ -21,6 +21,8 @@
 
 namespace mk {
 
+class Mover;
+
 struct PortSettings {
   WorldShape world;
   int rank = 0;
@@ -31,6 +33,10 @@ struct PortSettings {
 
   // The network interface that peers are told of; empty: all that are up.
   std::string interface;
+
+  // Of the device whose memory the windows are, for a fabric that reaches them there (FabricKind::reach); null: they
+  // are host memory.  It outlives port and Fabric, whose thread uses it.
+  Mover* mover = nullptr;
 
   TcpSettings tcp;
   RdmaSettings rdma;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// transport/gpu_memory.h — whether memory is a GPU's, and how another device of the machine can reach it.
+// transport/gpu_memory.h — how a NIC can reach memory of a GPU.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 namespace mk {
 
 struct GpuMemory {
-  bool is_gpu = false;
   Fd dmabuf;            // none if the driver does not hand one out
   uint64_t offset = 0;  // of the memory in it
 };
 
+// Of the current device.
 GpuMemory find_gpu_memory(const std::byte* memory, uint64_t bytes);
 
 }  // namespace mk

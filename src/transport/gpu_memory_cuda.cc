@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// transport/gpu_memory_cuda.cc — asks CUDA whose memory it is, and for its DMA-BUF.
+// transport/gpu_memory_cuda.cc — asks CUDA for the DMA-BUF of memory.
 #include <unistd.h>
 
 #include "base/cuda_api.h"
@@ -25,13 +25,7 @@ RangeHandle range_handle() {
 
 GpuMemory find_gpu_memory(const std::byte* memory, uint64_t bytes) {
   GpuMemory gpu;
-  cudaPointerAttributes attributes{};
-  if (cudaPointerGetAttributes(&attributes, memory) != cudaSuccess) {
-    cudaGetLastError();  // a machine without a GPU, or memory CUDA does not know
-    return gpu;
-  }
-  gpu.is_gpu = attributes.type == cudaMemoryTypeDevice;
-  const RangeHandle handle = gpu.is_gpu ? range_handle() : nullptr;
+  const RangeHandle handle = range_handle();
   if (handle == nullptr) return gpu;
   // A DMA-BUF is made of whole pages of the host.
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT
-// transport/mover.h — copies between a rank's windows and host memory, where a fabric cannot reach the windows itself.
+// transport/mover.h — reaches windows that lie in a device's memory: copies to and from them, and pays signals there.
 //
 // A Mover belongs to one rank and is used by one thread, its proxy.  What it is asked to do happens later, and reads
 // and landings each in the order they were asked for: who sees a landing's signal sees all earlier landings as well.
+//
+// Where a NIC reaches the windows itself, only signals are left to it: landings without bytes, each time after settle.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
+
+#include "transport/gpu_memory.h"
 
 namespace mk {
 
@@ -30,6 +35,16 @@ class Mover {
   // Appends the tokens of what is done since the last call, of reads and landings alike.  Throws Error if the device
   // failed.
   virtual void poll(std::vector<uint64_t>& done) = 0;
+
+  // What a NIC needs to reach a window by itself.  From the thread that makes plans, at any time.
+  virtual GpuMemory find(const std::byte* window, uint64_t bytes) = 0;
+
+  // Whatever NICs had written into the windows, as their completions told before this call, is visible after it to
+  // workers of all ranks of the node.  A completion alone tells the host, not the device: signals are paid after this.
+  virtual void settle() = 0;
+
+  // Empty if settle can do that, else why not.  From the thread that makes the World.
+  virtual std::string why_not_settled() const = 0;
 };
 
 }  // namespace mk

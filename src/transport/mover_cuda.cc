@@ -33,6 +33,12 @@ CUstreamBatchMemOpParams write_of(const uint64_t* to, uint64_t value) {
   return write;
 }
 
+int attribute_of(int device, cudaDeviceAttr attribute) {
+  int value = 0;
+  check_cuda(cudaDeviceGetAttribute(&value, attribute, device), "read what the device says of writes by NICs");
+  return value;
+}
+
 }  // namespace
 
 CudaMover::CudaMover(const Lane& lane) {
@@ -40,6 +46,7 @@ CudaMover::CudaMover(const Lane& lane) {
   in_.stream = lane.in;
   try {
     check_cuda(cudaGetDevice(&device_), "name the current device");
+    look_at_device();
     for (size_t i = 0; i < kFirstEvents; ++i) idle_events_.push_back(make_event());
     warm_up();
   } catch (...) {
@@ -169,6 +176,38 @@ cudaEvent_t CudaMover::idle_event() {
   const cudaEvent_t event = idle_events_.back();
   idle_events_.pop_back();
   return event;
+}
+
+// A completion says that the bytes have reached the GPU's door: a kernel that runs may still read what was there
+// before. Natively ordered are the writes that the owner's SMs see, or those that all GPUs see.  The second is needed:
+// peers of the node read over NVLink what has landed here, and learn of it by a signal that this rank's workers pass
+// on.
+void CudaMover::look_at_device() {
+  const int ordering = attribute_of(device_, cudaDevAttrGPUDirectRDMAWritesOrdering);
+  const int flushes = attribute_of(device_, cudaDevAttrGPUDirectRDMAFlushWritesOptions);
+  if (ordering >= cudaGPUDirectRDMAWritesOrderingAllDevices) {
+    nic_writes_ = NicWrites::kOrdered;
+  } else if ((flushes & cudaFlushGPUDirectRDMAWritesOptionHost) != 0) {
+    nic_writes_ = NicWrites::kFlushed;
+  }
+}
+
+std::string CudaMover::why_not_settled() const {
+  if (nic_writes_ != NicWrites::kUnknown) return "";
+  return "CUDA neither orders what NICs write into this GPU nor can wait for it";
+}
+
+void CudaMover::settle() {
+  if (nic_writes_ == NicWrites::kOrdered) return;
+  join_device(device_);
+  check_cuda(cudaDeviceFlushGPUDirectRDMAWrites(cudaFlushGPUDirectRDMAWritesTargetCurrentDevice,
+                                                cudaFlushGPUDirectRDMAWritesToAllDevices),
+             "wait for what NICs have written");
+}
+
+GpuMemory CudaMover::find(const std::byte* window, uint64_t bytes) {
+  const OnDevice here(device_);
+  return find_gpu_memory(window, bytes);
 }
 
 }  // namespace mk

@@ -33,8 +33,17 @@ class CudaMover : public Mover {
   void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, uint64_t amount,
             uint64_t token) override;
   void poll(std::vector<uint64_t>& done) override;
+  GpuMemory find(const std::byte* window, uint64_t bytes) override;
+  void settle() override;
+  std::string why_not_settled() const override;
 
  private:
+  // What NICs write, and when other GPUs of the node see it.
+  enum class NicWrites {
+    kOrdered,  // before whatever their completion causes
+    kFlushed,  // after a call that waits for it
+    kUnknown,
+  };
   struct Batch {
     cudaEvent_t done = nullptr;
     std::vector<uint64_t> tokens;
@@ -51,9 +60,11 @@ class CudaMover : public Mover {
   void collect(Direction& direction, std::vector<uint64_t>& done);
   cudaEvent_t idle_event();
   void warm_up();
+  void look_at_device();
   void release() noexcept;
 
   int device_ = 0;
+  NicWrites nic_writes_ = NicWrites::kUnknown;
   Direction out_, in_;
   std::unordered_map<uint64_t*, uint64_t> totals_;
   std::vector<CUstreamBatchMemOpParams> unwritten_;

@@ -24,6 +24,9 @@ constexpr std::chrono::milliseconds kSilence{1000};
 // For goodbyes to leave; a NIC needs microseconds.
 constexpr std::chrono::milliseconds kFarewell{5};
 
+// For signals under way on a GPU when the fabric ends; one needs microseconds.
+constexpr std::chrono::milliseconds kLastSignals{1000};
+
 }  // namespace
 
 RdmaFabric::RdmaFabric(const PortSettings& settings, const WindowRegistry& windows, const RdmaDevices& devices,
@@ -32,12 +35,19 @@ RdmaFabric::RdmaFabric(const PortSettings& settings, const WindowRegistry& windo
       windows_(windows),
       devices_(devices),
       keys_(keys),
+      signals_(keys, settings.mover),
       lanes_(std::move(lanes)),
       peers_(std::move(peers)),
       routes_(devices.size()) {
   for (Peer& peer : peers_) {
     for (RdmaLane* lane : peer.sender.lanes()) routes_[lane->device_idx()][lane->queue().number()] = {lane, &peer};
   }
+}
+
+// Whoever frees the windows next must find no signal on its way to them.
+RdmaFabric::~RdmaFabric() {
+  close();
+  wait_for_signals();
 }
 
 PutResult RdmaFabric::put(const Command& c, uint64_t ticket) {
@@ -69,6 +79,7 @@ PutResult RdmaFabric::poll(std::vector<uint64_t>& completed) {
   try {
     for (Peer& peer : peers_) peer.sender.move(now_);
     reap(completed);
+    signals_.move();
     check_peers();
   } catch (const std::exception& error) {
     return fail(error.what());
@@ -107,12 +118,19 @@ void RdmaFabric::take(const ibv_wc& completion, const Route& route, std::vector<
     sender.note_progress(now_);
     return;
   }
-  if (completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM) {
-    route.peer->receiver.take(ntohl(completion.imm_data));
-  } else {
-    route.peer->receiver.take(route.lane->received(completion.wr_id));
-  }
+  RdmaReceiver& receiver = route.peer->receiver;
+  const std::optional<SignalPayment> due = completion.opcode == IBV_WC_RECV_RDMA_WITH_IMM
+                                               ? receiver.take(ntohl(completion.imm_data))
+                                               : receiver.take(route.lane->received(completion.wr_id));
+  if (due) pay(*due, sender.peer());
   route.lane->take_back(completion.wr_id);
+}
+
+void RdmaFabric::pay(const SignalPayment& payment, int peer) {
+  if (signals_.pay(payment)) return;
+  throw Error(ErrorCode::kFabric,
+              fmt::format("rank {} sent rank {} a put whose signal is in no window: window {}, signal {}", peer,
+                          settings_.rank, payment.window, payment.index));
 }
 
 void RdmaFabric::check_peers() {
@@ -128,6 +146,11 @@ void RdmaFabric::check_peers() {
                                                   settings_.rank, settings_.deadline.count()));
     }
   }
+}
+
+// A GPU tells nobody when signals are paid, so whoever has some under way polls on.
+void RdmaFabric::nap(std::chrono::microseconds most) {
+  if (!signals_.are_paying()) Fabric::nap(most);
 }
 
 PutResult RdmaFabric::fail(std::string why) {
@@ -161,6 +184,15 @@ void RdmaFabric::wait_for_goodbyes() {
         routes_[device].at(completions[i].qp_num).lane->complete(completions[i].wr_id, slots_);
       }
     }
+  }
+}
+
+void RdmaFabric::wait_for_signals() noexcept {
+  const auto deadline = Clock::now() + kLastSignals;
+  try {
+    while (signals_.are_paying() && Clock::now() < deadline) signals_.move();
+  } catch (const std::exception&) {
+    // The device has failed, and what it was asked for with it.
   }
 }
 

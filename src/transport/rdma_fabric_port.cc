@@ -2,8 +2,11 @@
 // transport/rdma_fabric_port.cc — see rdma_fabric_port.h.
 #include "transport/rdma_fabric_port.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "base/check.h"
 #include "transport/rdma_fabric.h"
@@ -25,24 +28,27 @@ void check_settings(const RdmaSettings& rdma) {
   check_arg(rdma.retries >= 0 && rdma.retries <= 7, "the RDMA retries are {}; it must be 0 to 7", rdma.retries);
 }
 
+// No name: the first that is active.
+std::vector<std::string> names_of(const RdmaSettings& rdma) {
+  return rdma.devices.empty() ? std::vector<std::string>(1) : rdma.devices;
+}
+
 }  // namespace
 
 RdmaFabricPort::RdmaFabricPort(const RdmaKind& kind, const PortSettings& settings, const WindowRegistry& windows)
     : kind_(kind),
       settings_(settings),
       windows_(windows),
-      keys_(devices_, windows, settings.rank, settings.rdma.ordering) {
+      keys_(devices_, windows, settings.rank, settings.rdma.ordering, settings.mover) {
   check_settings(settings.rdma);
   open_devices();
   make_lanes();
 }
 
 void RdmaFabricPort::open_devices() {
-  std::vector<std::string> names = settings_.rdma.devices;
-  if (names.empty()) names.emplace_back();
   const int num_queues = settings_.rdma.queues * std::max(settings_.world.nodes - 1, 1);
   const RdmaDepths depths = RdmaLane::depths(settings_.rdma.depth);
-  for (const std::string& name : names) {
+  for (const std::string& name : names_of(settings_.rdma)) {
     devices_.push_back(std::make_unique<RdmaDevice>(name, settings_.rdma, kind_.serves));
     const RdmaDevice& device = *devices_.back();
     check_arg(std::max(depths.sends, depths.receives) <= device.attributes().max_qp_wr,
@@ -96,7 +102,7 @@ std::unique_ptr<Fabric> RdmaFabricPort::connect(const std::vector<std::string>& 
       }
     }
     peers.emplace_back(RdmaSender(rank, peer, std::move(to_peer), settings_.rdma, most_bytes()),
-                       RdmaReceiver(rank, peer, keys_));
+                       RdmaReceiver(rank, peer));
   }
   return std::make_unique<RdmaFabric>(settings_, windows_, devices_, keys_, std::move(lanes_), std::move(peers));
 }
@@ -106,6 +112,18 @@ std::string RdmaFabricPort::describe() const {
   for (const auto& device : devices_) text += (text.empty() ? "" : "; ") + device->describe();
   const std::string memory = keys_.describe();
   return memory.empty() ? text : text + "; windows: " + memory;
+}
+
+std::string rdma_reach(const RdmaKind& kind, const PortSettings& settings, std::byte* memory, uint64_t bytes) {
+  if (const std::string trouble = settings.mover->why_not_settled(); !trouble.empty()) {
+    throw Error(ErrorCode::kUnavailable, trouble);
+  }
+  std::set<std::string> ways;
+  for (const std::string& name : names_of(settings.rdma)) {
+    const RdmaDevice device(name, settings.rdma, kind.serves);
+    ways.insert(name_of(register_memory(device, memory, bytes, settings.rdma.ordering, *settings.mover).way));
+  }
+  return fmt::format("{}", fmt::join(ways, ", "));
 }
 
 // A device that is there may be unplugged, or unable to do what its queue pairs must: what opening a port needs is

@@ -51,6 +51,9 @@ class RdmaFabricPort : public FabricPort {
   std::vector<std::unique_ptr<RdmaLane>> lanes_;  // in the order of the address, without the own node; until connected
 };
 
+// See FabricKind::reach.
+std::string rdma_reach(const RdmaKind& kind, const PortSettings& settings, std::byte* memory, uint64_t bytes);
+
 // Empty if there is a device that a port can be opened on, else what is missing.
 std::string why_no_rdma(const RdmaKind& kind, const char* what);
 

@@ -22,7 +22,9 @@ std::string RdmaKeys::share(uint32_t window) {
   const auto address = reinterpret_cast<uint64_t>(base);
   std::string key(reinterpret_cast<const char*>(&address), sizeof(address));
   for (const auto& device : devices_) {
-    memory.push_back(register_memory(*device, base, windows_.bytes(window), ordering_));
+    const uint64_t bytes = windows_.bytes(window);
+    memory.push_back(mover_ == nullptr ? register_memory(*device, base, bytes, ordering_)
+                                       : register_memory(*device, base, bytes, ordering_, *mover_));
     const uint32_t rkey = memory.back().rkey();
     key.append(reinterpret_cast<const char*>(&rkey), sizeof(rkey));
   }
@@ -64,8 +66,7 @@ RdmaKeys::Remote RdmaKeys::remote(uint32_t window, uint32_t rank) const {
 
 uint64_t* RdmaKeys::signal(uint32_t window, uint32_t index) const {
   const std::shared_lock lock(mutex_);
-  const auto found = own_.find(window);
-  if (found == own_.end() || found->second.front().way != MemoryWay::kHost) return nullptr;
+  if (!own_.contains(window)) return nullptr;
   return reinterpret_cast<uint64_t*>(
       windows_.find(window, static_cast<uint32_t>(rank_), uint64_t{index} * sizeof(uint64_t), sizeof(uint64_t)));
 }

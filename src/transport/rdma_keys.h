@@ -21,8 +21,10 @@ using RdmaDevices = std::vector<std::unique_ptr<RdmaDevice>>;
 
 class RdmaKeys {
  public:
-  RdmaKeys(const RdmaDevices& devices, const WindowRegistry& windows, int rank, MemoryOrdering ordering)
-      : devices_(devices), windows_(windows), rank_(rank), ordering_(ordering) {}
+  // `mover`: of the device whose memory the windows are; null: they are host memory.
+  RdmaKeys(const RdmaDevices& devices, const WindowRegistry& windows, int rank, MemoryOrdering ordering,
+           Mover* mover = nullptr)
+      : devices_(devices), windows_(windows), rank_(rank), ordering_(ordering), mover_(mover) {}
 
   // See FabricPort.
   std::string share(uint32_t window);
@@ -37,7 +39,7 @@ class RdmaKeys {
   };
   Remote remote(uint32_t window, uint32_t rank) const;
 
-  // Where this process may add to a signal: null if it is outside, not shared or a GPU's.
+  // Where a signal of this rank is: null if it is outside or not shared.
   uint64_t* signal(uint32_t window, uint32_t index) const;
 
   // "host memory", "GPU memory by DMA-BUF": each way that was taken.
@@ -48,6 +50,7 @@ class RdmaKeys {
   const WindowRegistry& windows_;
   int rank_;
   MemoryOrdering ordering_;
+  Mover* mover_;
 
   mutable std::shared_mutex mutex_;
   std::map<uint32_t, std::vector<RdmaMemory>> own_;  // [device]

@@ -8,12 +8,14 @@
 #include <cstring>
 
 #include "mkernel/error.h"
-#include "transport/gpu_memory.h"
 
 namespace mk {
 namespace {
 
-std::string why(int error) { return error == 0 ? "not tried" : std::strerror(error); }
+unsigned access_of(MemoryOrdering ordering) {
+  const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  return ordering == MemoryOrdering::kRelaxed ? access | IBV_ACCESS_RELAXED_ORDERING : access;
+}
 
 }  // namespace
 
@@ -28,27 +30,32 @@ const char* name_of(MemoryWay way) {
 
 RdmaMemory register_memory(const RdmaDevice& device, std::byte* memory, uint64_t bytes, MemoryOrdering ordering) {
   if (bytes == 0) return {};
-  unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  if (ordering == MemoryOrdering::kRelaxed) access |= IBV_ACCESS_RELAXED_ORDERING;
-  const GpuMemory gpu = find_gpu_memory(memory, bytes);
-  int dmabuf_error = 0;
-  if (gpu.dmabuf) {
-    const auto address = reinterpret_cast<uintptr_t>(memory);
-    IbvMr mr(ibv_reg_dmabuf_mr(device.pd(), gpu.offset, bytes, address, gpu.dmabuf.number(), static_cast<int>(access)));
-    if (mr != nullptr) return {std::move(mr), MemoryWay::kDmabuf};
-    dmabuf_error = errno;
-  }
-  IbvMr mr(ibv_reg_mr(device.pd(), memory, bytes, access));
-  const int error = errno;
-  if (mr != nullptr) return {std::move(mr), gpu.is_gpu ? MemoryWay::kPeermem : MemoryWay::kHost};
-  if (!gpu.is_gpu) {
+  IbvMr mr(ibv_reg_mr(device.pd(), memory, bytes, access_of(ordering)));
+  if (mr == nullptr) {
     throw Error(ErrorCode::kFabric,
                 fmt::format("{} cannot register {} bytes of host memory: {}; is `ulimit -l` large enough?",
-                            device.name(), bytes, why(error)));
+                            device.name(), bytes, std::strerror(errno)));
   }
+  return {std::move(mr), MemoryWay::kHost};
+}
+
+RdmaMemory register_memory(const RdmaDevice& device, std::byte* memory, uint64_t bytes, MemoryOrdering ordering,
+                           Mover& mover) {
+  if (bytes == 0) return {};
+  const GpuMemory gpu = mover.find(memory, bytes);
+  std::string dmabuf_trouble = "the driver hands none out";
+  if (gpu.dmabuf) {
+    const auto address = reinterpret_cast<uintptr_t>(memory);
+    IbvMr mr(ibv_reg_dmabuf_mr(device.pd(), gpu.offset, bytes, address, gpu.dmabuf.number(),
+                               static_cast<int>(access_of(ordering))));
+    if (mr != nullptr) return {std::move(mr), MemoryWay::kDmabuf};
+    dmabuf_trouble = std::strerror(errno);
+  }
+  IbvMr mr(ibv_reg_mr(device.pd(), memory, bytes, access_of(ordering)));
+  if (mr != nullptr) return {std::move(mr), MemoryWay::kPeermem};
   throw Error(ErrorCode::kUnavailable,
               fmt::format("{} cannot register {} bytes of GPU memory; by DMA-BUF: {}; by peermem: {}", device.name(),
-                          bytes, why(dmabuf_error), why(error)));
+                          bytes, dmabuf_trouble, std::strerror(errno)));
 }
 
 }  // namespace mk

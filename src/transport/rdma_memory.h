@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "transport/mover.h"
 #include "transport/rdma_device.h"
 
 namespace mk {
@@ -25,7 +26,11 @@ struct RdmaMemory {
   uint32_t rkey() const { return mr == nullptr ? 0 : mr->rkey; }
 };
 
-// Throws an Error that says what was tried.
+// Of this machine.  Throws Error.
 RdmaMemory register_memory(const RdmaDevice& device, std::byte* memory, uint64_t bytes, MemoryOrdering ordering);
+
+// Of a GPU, which `mover` reaches.  Throws an Error that says what was tried.
+RdmaMemory register_memory(const RdmaDevice& device, std::byte* memory, uint64_t bytes, MemoryOrdering ordering,
+                           Mover& mover);
 
 }  // namespace mk

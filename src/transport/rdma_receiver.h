@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT
-// transport/rdma_receiver.h — pays the signals of puts that one peer sends.
+// transport/rdma_receiver.h — tells which puts of one peer have landed, and so which signals are due.
 //
 // It assumes no order: parts may come before their record, and puts in any order.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <unordered_map>
 
-#include "transport/rdma_keys.h"
 #include "transport/rdma_message.h"
 
 namespace mk {
 
 class RdmaReceiver {
  public:
-  RdmaReceiver(int rank, int peer, const RdmaKeys& keys) : rank_(rank), peer_(peer), keys_(keys) {}
+  RdmaReceiver(int rank, int peer) : rank_(rank), peer_(peer) {}
 
-  // A write with this immediate has landed.  Throws Error if it makes no sense.
-  void take(uint32_t immediate);
+  // A write with this immediate has landed: what is due if its put is whole now.
+  std::optional<SignalPayment> take(uint32_t immediate);
 
-  // Throws Error also if it is a goodbye.
-  void take(const RdmaRecord& record);
+  // The same.  Throws Error if it makes no sense, or is a goodbye.
+  std::optional<SignalPayment> take(const RdmaRecord& record);
 
  private:
   struct Arriving {
@@ -29,12 +29,10 @@ class RdmaReceiver {
     bool has_record = false;
     SignalPayment payment;
   };
-  void pay_if_whole(uint32_t put, const Arriving& arriving);
-  void pay(const SignalPayment& payment);
+  std::optional<SignalPayment> due_if_whole(uint32_t put, const Arriving& arriving);
 
   int rank_;
   int peer_;
-  const RdmaKeys& keys_;
   std::unordered_map<uint32_t, Arriving> arriving_;
 };
 

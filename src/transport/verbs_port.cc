@@ -26,6 +26,10 @@ std::unique_ptr<FabricPort> open_verbs_port(const PortSettings& settings, const 
   return std::make_unique<RdmaFabricPort>(kVerbs, settings, windows);
 }
 
+std::string verbs_reach(const PortSettings& settings, std::byte* memory, uint64_t bytes) {
+  return rdma_reach(kVerbs, settings, memory, bytes);
+}
+
 std::string why_no_verbs() { return why_no_rdma(kVerbs, "InfiniBand or RoCE device"); }
 
 std::vector<std::string> verbs_devices() { return rdma_device_names(kVerbs.serves); }

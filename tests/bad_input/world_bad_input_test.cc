@@ -33,6 +33,7 @@ constexpr BadWorld kBadWorlds[] = {
     {"NegativeRing", "ring_capacity is -4", 1, 1, {.ring_capacity = -4}},
     {"RingNoPowerOfTwo", "ring_capacity is 3", 1, 1, {.ring_capacity = 3}},
     {"RingTooLarge", "ring_capacity is 2097152", 1, 1, {.ring_capacity = 1 << 21}},
+    {"GpuDirectIsNoWordOfThose", "gpu_direct is 'maybe'", 1, 1, {.gpu_direct = "maybe"}},
 };
 
 void PrintTo(const BadWorld& world, std::ostream* out) { *out << world.name; }
@@ -71,6 +72,11 @@ TEST(Environment, SetsTimeoutAndRingOverWhatTheCallerHas) {
   EXPECT_EQ(options.timeout_ms, 1234);
   EXPECT_EQ(options.ring_capacity, 8);
   EXPECT_TRUE(options.trace);
+}
+
+TEST(Environment, SaysWhetherNicsReachGpus) {
+  const Variable direct("MKERNEL_GPU_DIRECT", "off");
+  EXPECT_EQ(Options::from_env().gpu_direct, "off");
 }
 
 TEST(Environment, LeavesWhatItDoesNotName) {

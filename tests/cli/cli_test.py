@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROGRAM = None
 
-KEYS = {"op", "device", "nodes", "ranks", "launcher", "fabric", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
+KEYS = {"op", "device", "nodes", "ranks", "launcher", "fabric", "reach", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
         "nvlink_bytes", "network_bytes", "workspace_bytes", "error", "bound", "correct", "commit"}
 
 OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")

@@ -224,12 +224,25 @@ bool grows_by_what_each_landing_pays() {
   return true;
 }
 
+// As where a NIC reaches the windows; nobody writes into them here.
+bool settles_and_pays_without_bytes() {
+  MoverBench bench;
+  bench.mover().find(bench.there(0), MoverBench::kPieceBytes);  // whether the driver hands out a DMA-BUF or not
+  if (bench.mover().why_not_settled().empty()) bench.mover().settle();
+  bench.mover().land(nullptr, nullptr, 0, bench.signal(1), 3, 7);
+  return bench.wait_for(1) == std::vector<uint64_t>{7} && bench.held_by(1) == 3;
+}
+
 TEST_F(GpuProcess, AMoverLandsInOrderPaysTotalsAndReadsBack) {
   EXPECT_TRUE(processes_do(1, [](int) { return lands_in_order_and_pays_totals(); }));
 }
 
 TEST_F(GpuProcess, ASignalGrowsByWhatEachLandingPaysEvenWithoutBytes) {
   EXPECT_TRUE(processes_do(1, [](int) { return grows_by_what_each_landing_pays(); }));
+}
+
+TEST_F(GpuProcess, AMoverWithoutHostMemorySettlesAndPays) {
+  EXPECT_TRUE(processes_do(1, [](int) { return settles_and_pays_without_bytes(); }));
 }
 
 }  // namespace

@@ -80,7 +80,11 @@ inline std::vector<FabricType> apart_fabrics() {
           {"staged_tcp", "tcp", {}, 0, Windows::kFar},
           {"staged_verbs", "verbs", {}, 5, Windows::kFar},
           {"staged_efa", "efa", {}, 6, Windows::kFar},
-          {"staged_efa_narrow", "efa", narrow_staged, 7, Windows::kFar}};
+          {"staged_efa_narrow", "efa", narrow_staged, 7, Windows::kFar},
+          {"direct_verbs", "verbs", {}, 8, Windows::kDirect},
+          {"direct_verbs_two_rails", "verbs", over_two("soft"), 9, Windows::kDirect},
+          {"direct_efa", "efa", {}, 10, Windows::kDirect},
+          {"direct_efa_narrow", "efa", narrow_rdma, 11, Windows::kDirect}};
 }
 
 inline std::vector<FabricType> all_fabrics() {

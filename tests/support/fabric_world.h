@@ -94,7 +94,8 @@ inline Connected connect_all(const std::vector<std::unique_ptr<FabricPort>>& por
 
 enum class Windows {
   kInReach,
-  kFar,  // as a GPU's are: the fabric goes through host memory
+  kFar,     // as a GPU's are: the fabric goes through host memory
+  kDirect,  // the same, but its NICs can register them
 };
 
 class FabricWorld {
@@ -102,22 +103,33 @@ class FabricWorld {
   static constexpr uint32_t kSignals = 512;
   static constexpr uint64_t kSignalBytes = kSignals * sizeof(uint64_t);
 
+  using MoverMaker = std::function<std::unique_ptr<HostMover>(int rank, std::vector<const FarMemory*> windows)>;
+  static std::unique_ptr<HostMover> any_mover(int rank, std::vector<const FarMemory*> windows) {
+    return std::make_unique<HostMover>(rank, std::move(windows));
+  }
+
   FabricWorld(std::string_view kind, const WorldShape& shape, uint64_t window_bytes, PortSettings settings = {},
-              Windows windows = Windows::kInReach)
+              Windows windows = Windows::kInReach, const MoverMaker& make_mover = any_mover)
       : shape_(shape), registries_(shape.size()) {
     settings.world = shape;
     for (int rank = 0; rank < shape.size(); ++rank) {
-      far_data_.emplace_back(data_.emplace_back(window_bytes).data(), window_bytes);
-      far_signals_.emplace_back(signals_.emplace_back(kSignalBytes).data(), kSignalBytes);
+      const SparseMemory& data = data_.emplace_back(window_bytes);
+      const SparseMemory& signals = signals_.emplace_back(kSignalBytes);
+      far_data_.emplace_back(data.data(), window_bytes, data.handle());
+      far_signals_.emplace_back(signals.data(), kSignalBytes, signals.handle());
     }
     const bool apart = fabric_kind(kind).between_processes;
     for (int rank = 0; rank < shape.size(); ++rank) {
       settings.rank = rank;
-      if (windows == Windows::kFar) {
+      if (windows != Windows::kInReach) {
         add_windows(rank, bases(far_data_, rank, apart), bases(far_signals_, rank, apart), window_bytes);
-        auto mover =
-            std::make_unique<HostMover>(rank, std::vector<const FarMemory*>{&far_data_[rank], &far_signals_[rank]});
-        ports_.push_back(std::make_unique<StagedPort>(kind, settings, registries_[rank], std::move(mover)));
+        auto mover = make_mover(rank, {&far_data_[rank], &far_signals_[rank]});
+        if (windows == Windows::kFar) {
+          ports_.push_back(std::make_unique<StagedPort>(kind, settings, registries_[rank], std::move(mover)));
+        } else {
+          settings.mover = movers_.emplace_back(std::move(mover)).get();
+          ports_.push_back(open_port(kind, settings, registries_[rank]));
+        }
       } else {
         add_windows(rank, bases(data_, rank, apart), bases(signals_, rank, apart), window_bytes, handles(data_, rank),
                     handles(signals_, rank));
@@ -134,6 +146,8 @@ class FabricWorld {
   Fabric& fabric(int rank) { return *fabrics_[rank]; }
   std::unique_ptr<Fabric> take_fabric(int rank) { return std::move(fabrics_[rank]); }
   const WindowRegistry& windows(int rank) const { return registries_[rank]; }
+  const FabricPort& port(int rank) const { return *ports_[rank]; }
+  HostMover& mover(int rank) { return *movers_[rank]; }  // of windows that NICs reach
   std::byte* data(int rank) const { return data_[rank].data(); }
   uint64_t* signal(int rank, uint32_t index) const {
     return reinterpret_cast<uint64_t*>(signals_[rank].data()) + index;
@@ -217,6 +231,7 @@ class FabricWorld {
   std::deque<FarMemory> far_data_;  // what the registries hold if they are far
   std::deque<FarMemory> far_signals_;
   std::deque<WindowRegistry> registries_;
+  std::vector<std::unique_ptr<HostMover>> movers_;
   std::vector<std::unique_ptr<FabricPort>> ports_;
   uint32_t data_window_ = 0;
   uint32_t signal_window_ = 0;

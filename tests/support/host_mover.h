@@ -2,11 +2,13 @@
 // tests/support/host_mover.h — a Mover over memory that nobody else can touch, and that is late.
 //
 // What a registry holds of FarMemory are addresses without memory: who reads or writes there, as a fabric would that
-// takes a GPU's window for its own, crashes.  Only a HostMover knows where the bytes are.  It does what it was asked
+// takes a GPU's window for its own, crashes.  Only a HostMover knows where the bytes are, and a NIC that it lets find
+// them: what that writes is not to be seen before the Mover has settled it.  It does what it was asked
 // some polls later, reads and landings each in order, and tells still later; until then it spoils what nobody may look
 // at.
 #pragma once
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -23,21 +25,30 @@
 
 #include "base/atomics.h"
 #include "mkernel/error.h"
+#include "tests/support/device_memory.h"
 #include "transport/mover.h"
 
 namespace mk::test {
 
-// Addresses that stand for `bytes` at `real`.
+// Addresses that stand for `bytes` at `real`, which others map by the handle.
 class FarMemory {
  public:
-  FarMemory(std::byte* real, uint64_t bytes) : real_(real), bytes_(bytes) {
+  FarMemory(std::byte* real, uint64_t bytes, std::string handle = {})
+      : real_(real), bytes_(bytes), handle_(std::move(handle)) {
     memory_ = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
+    add_device_memory(data(), bytes_, real_);
   }
   FarMemory(const FarMemory&) = delete;
-  ~FarMemory() { munmap(memory_, bytes_); }
+  ~FarMemory() {
+    remove_device_memory(data());
+    munmap(memory_, bytes_);
+  }
 
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
+
+  // None without a handle.
+  Fd dmabuf() const { return handle_.empty() ? Fd() : Fd(shm_open(handle_.c_str(), O_RDWR | O_CLOEXEC, 0)); }
 
   // Null if the range is not inside.
   std::byte* real(const std::byte* far, uint64_t bytes) const {
@@ -48,6 +59,7 @@ class FarMemory {
  private:
   std::byte* real_;
   uint64_t bytes_;
+  std::string handle_;
   void* memory_;
 };
 
@@ -66,13 +78,23 @@ class HostMover : public Mover {
   // Whether copies are under way.
   bool is_busy() const { return !reads_.empty() || !landings_.empty(); }
 
-  void pin(std::byte* memory, size_t bytes) override { pinned_[memory] = bytes; }
+  // What was asked of it since the beginning.
+  struct Counts {
+    int pins = 0, reads = 0, landings = 0, payments = 0, settles = 0;  // payments: landings without bytes
+  };
+  const Counts& counts() const { return counts_; }
+
+  void pin(std::byte* memory, size_t bytes) override {
+    ++counts_.pins;
+    pinned_[memory] = bytes;
+  }
   void unpin(std::byte* memory) noexcept override {
     EXPECT_TRUE(polls_left_ == 0 || !is_busy()) << "copies are under way from or to what is unpinned";
     pinned_.erase(memory);
   }
 
   void read(std::byte* to_host, const std::byte* from_window, uint64_t bytes, uint64_t token) override {
+    ++counts_.reads;
     check_pinned(to_host, bytes);
     spoil(to_host, bytes);
     reads_.push_back({to_host, real(from_window, bytes), bytes, nullptr, 0, token});
@@ -80,10 +102,11 @@ class HostMover : public Mover {
 
   void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, uint64_t amount,
             uint64_t token) override {
-    check_pinned(from_host, bytes);
+    ++(bytes == 0 ? counts_.payments : counts_.landings);
+    if (bytes > 0) check_pinned(from_host, bytes);
     auto* const real_signal = reinterpret_cast<uint64_t*>(
         signal == nullptr ? nullptr : real(reinterpret_cast<std::byte*>(signal), sizeof(uint64_t)));
-    landings_.push_back({real(to_window, bytes), from_host, bytes, real_signal, amount, token});
+    landings_.push_back({bytes == 0 ? nullptr : real(to_window, bytes), from_host, bytes, real_signal, amount, token});
   }
 
   void poll(std::vector<uint64_t>& done) override {
@@ -100,6 +123,18 @@ class HostMover : public Mover {
       spoil(from, bytes);  // its token is not back: nobody may need it or have written there
     }
   }
+
+  GpuMemory find(const std::byte* window, uint64_t bytes) override {
+    for (const FarMemory* far : windows_) {
+      if (far->real(window, bytes) != nullptr) return {far->dmabuf(), static_cast<uint64_t>(window - far->data())};
+    }
+    return {};
+  }
+  void settle() override {
+    ++counts_.settles;
+    for (const FarMemory* far : windows_) settle_device_memory(far->data());
+  }
+  std::string why_not_settled() const override { return ""; }
 
  private:
   struct Copy {
@@ -119,7 +154,9 @@ class HostMover : public Mover {
     copies.pop_front();
   }
 
-  static void spoil(std::byte* host, uint64_t bytes) { std::memset(host, 0xdd, bytes); }
+  static void spoil(std::byte* host, uint64_t bytes) {
+    if (bytes > 0) std::memset(host, 0xdd, bytes);
+  }
 
   std::byte* real(const std::byte* far, uint64_t bytes) const {
     if (windows_.empty()) return const_cast<std::byte*>(far);
@@ -141,6 +178,7 @@ class HostMover : public Mover {
   std::mt19937_64 random_;
   std::vector<const FarMemory*> windows_;
   std::map<std::byte*, size_t> pinned_;
+  Counts counts_;
   std::deque<Copy> reads_;
   std::deque<Copy> landings_;
   std::vector<uint64_t> untold_;

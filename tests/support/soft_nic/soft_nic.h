@@ -6,12 +6,15 @@
 //         before its completion.  Bytes of strictly ordered memory land message after message; those of relaxed
 //         memory land whenever they like, until a completion of a later or the same message.
 //   SRD   packets and messages overtake each other; a completion speaks of its own message only.
-// An answer to the sender says that a message has come, not that it has landed.  With seed 0 all is in order.
+// An answer to the sender says that a message has come, not that it has landed.  With seed 0 all is in order.  Memory
+// of a device (tests/support/device_memory.h) is another matter: what has landed there is there when the device has
+// settled.
 #pragma once
 
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <random>
 #include <utility>
 #include <vector>
@@ -31,6 +34,7 @@ class SoftNic {
 
   const Gid& gid() const { return gid_; }
   bool is_up() const { return !is_down_; }
+  const Settings& settings() const { return settings_; }
 
   void add(SoftMr* mr) { memory_[mr->base.rkey] = mr; }
   void remove(SoftMr* mr) { memory_.erase(mr->base.rkey); }
@@ -66,7 +70,7 @@ class SoftNic {
   void look_at_air(SoftQp& qp);
   bool take(SoftQp& qp, const Packet& packet);
   bool begin(SoftQp& qp, Incoming& message, const PacketHead& head);
-  std::byte* target(const Incoming& message, const PacketHead& head, bool& is_relaxed);
+  std::optional<Landing> target(const Incoming& message, const PacketHead& head);
   void refuse(SoftQp& qp, Incoming& message, const PacketHead& head, ibv_wc_status status);
   void finish(SoftQp& qp, const Incoming& message, const PacketHead& head);
   void answer(const PacketHead& head, ibv_wc_status status);

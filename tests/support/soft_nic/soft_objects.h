@@ -31,11 +31,16 @@ struct SoftAh {
 struct SoftMr {
   ibv_mr base{};
   unsigned access = 0;
+  std::byte* memory = nullptr;   // what base.addr stands for: itself in host memory
+  std::byte* mapping = nullptr;  // of a DMA-BUF
+  uint64_t mapping_bytes = 0;
+  bool is_device = false;  // what is written there is late
 
   bool covers(uint64_t address, uint64_t bytes) const {
     const auto begin = reinterpret_cast<uint64_t>(base.addr);
     return address >= begin && bytes <= base.length && address - begin <= base.length - bytes;
   }
+  std::byte* at(uint64_t address) const { return memory + (address - reinterpret_cast<uint64_t>(base.addr)); }
   bool is_relaxed() const { return (access & IBV_ACCESS_RELAXED_ORDERING) != 0; }
 };
 
@@ -94,6 +99,7 @@ struct Landing {
   std::byte* to = nullptr;
   std::vector<std::byte> bytes;
   bool is_relaxed = false;
+  uint64_t device_address = 0;  // 0: host memory
 };
 
 // A completion that waits until the bytes before it have landed.

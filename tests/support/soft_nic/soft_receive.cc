@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tests/support/device_memory.h"
 #include "tests/support/soft_nic/soft_nic.h"
 
 namespace mk::test::soft {
@@ -16,6 +17,7 @@ constexpr uint32_t kForever = 7;
 bool needs_receive(uint32_t opcode) { return opcode == IBV_WR_SEND || opcode == IBV_WR_RDMA_WRITE_WITH_IMM; }
 
 void land(const Landing& landing) {
+  if (landing.device_address != 0) return write_device_memory(landing.device_address, landing.to, landing.bytes);
   if (!landing.bytes.empty()) std::memcpy(landing.to, landing.bytes.data(), landing.bytes.size());
 }
 
@@ -68,14 +70,15 @@ bool SoftNic::take(SoftQp& qp, const Packet& packet) {
   Incoming& message = qp.incoming[name_of(head)];
   if (message.is_refused) return true;
   if (!message.has_begun && !begin(qp, message, head)) return message.is_refused;
-  bool is_relaxed = false;
-  std::byte* const to = target(message, head, is_relaxed);
-  if (to == nullptr) {
+  std::optional<Landing> landing = target(message, head);
+  if (!landing) {
     const bool is_send = head.opcode == IBV_WR_SEND;
     refuse(qp, message, head, is_send ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_REM_ACCESS_ERR);
     return true;
   }
-  qp.landings.push_back({message.order, to + head.offset, packet.payload, is_relaxed});
+  landing->order = message.order;
+  landing->bytes = packet.payload;
+  qp.landings.push_back(std::move(*landing));
   message.bytes_here += packet.payload.size();
   if (message.bytes_here == head.message_bytes) {
     answer(head, IBV_WC_SUCCESS);
@@ -101,16 +104,23 @@ bool SoftNic::begin(SoftQp& qp, Incoming& message, const PacketHead& head) {
   return true;
 }
 
-// Where the message goes, or null if it may not.
-std::byte* SoftNic::target(const Incoming& message, const PacketHead& head, bool& is_relaxed) {
-  if (head.opcode == IBV_WR_SEND) return head.message_bytes <= message.receive.bytes ? message.receive.to : nullptr;
-  static std::byte nowhere{};
-  if (head.message_bytes == 0) return &nowhere;
-  const auto mr = memory_.find(head.key);
-  if (mr == memory_.end() || (mr->second->access & IBV_ACCESS_REMOTE_WRITE) == 0) return nullptr;
-  if (!mr->second->covers(head.address, head.message_bytes)) return nullptr;
-  is_relaxed = mr->second->is_relaxed();
-  return reinterpret_cast<std::byte*>(head.address);
+// Where the packet's bytes go, or nothing if the message may not.
+std::optional<Landing> SoftNic::target(const Incoming& message, const PacketHead& head) {
+  Landing landing;
+  if (head.opcode == IBV_WR_SEND) {
+    if (head.message_bytes > message.receive.bytes) return std::nullopt;
+    landing.to = message.receive.to + head.offset;
+    return landing;
+  }
+  if (head.message_bytes == 0) return landing;
+  const auto found = memory_.find(head.key);
+  if (found == memory_.end()) return std::nullopt;
+  const SoftMr& mr = *found->second;
+  if ((mr.access & IBV_ACCESS_REMOTE_WRITE) == 0 || !mr.covers(head.address, head.message_bytes)) return std::nullopt;
+  landing.to = mr.at(head.address + head.offset);
+  landing.is_relaxed = mr.is_relaxed();
+  if (mr.is_device) landing.device_address = head.address + head.offset;
+  return landing;
 }
 
 // An RC connection ends with it.

@@ -68,7 +68,9 @@ bool SoftNic::send_packet(SoftQp& qp, Send& send) {
   head.message_bytes = send.bytes;
   head.offset = send.next;
   const uint64_t bytes = std::min(send.packet_bytes, send.bytes - send.next);
-  switch (wire_.send(send.gid, head, send.from + send.next, bytes)) {
+  const std::byte* const from =
+      send.bytes == 0 ? nullptr : mr->second->at(reinterpret_cast<uint64_t>(send.from) + send.next);
+  switch (wire_.send(send.gid, head, from, bytes)) {
     case Carried::kNotNow: return false;
     case Carried::kNobodyThere: return fail(IBV_WC_RETRY_EXC_ERR);
     case Carried::kYes: break;

@@ -19,6 +19,11 @@ struct Settings {
 
   // Receives that a device loses, so that who sends to it finds no room; 0: none.
   uint64_t lose_receives = 0;
+
+  // Not 0: memory of a device (tests/support/device_memory.h) cannot be registered by its DMA-BUF; can be registered by
+  // its address, as with the kernel's module peermem.
+  uint64_t no_dmabuf = 0;
+  uint64_t peermem = 0;
 };
 
 Settings settings_from_env();

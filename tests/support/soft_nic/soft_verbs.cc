@@ -1,30 +1,85 @@
 // SPDX-License-Identifier: MIT
 // tests/support/soft_nic/soft_verbs.cc — memory, queues and address handles: the functions that libibverbs exports.
+#include <linux/magic.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 
+#include "tests/support/device_memory.h"
 #include "tests/support/soft_nic/soft_context.h"
 
 namespace mk::test::soft {
 namespace {
 
+constexpr uint64_t kPage = 4096;
+
 SoftQp& soft(ibv_qp* qp) { return *reinterpret_cast<SoftQp*>(qp); }
 
-ibv_mr* register_memory(ibv_pd* pd, void* address, size_t bytes, unsigned access) {
-  if (bytes == 0) {
-    errno = EINVAL;
-    return nullptr;
-  }
-  auto* const mr = new SoftMr;
+ibv_mr* add_memory(ibv_pd* pd, uint64_t address, size_t bytes, unsigned access, SoftMr* mr) {
   mr->base.context = pd->context;
   mr->base.pd = pd;
-  mr->base.addr = address;
+  mr->base.addr = reinterpret_cast<void*>(address);
   mr->base.length = bytes;
   mr->access = access;
   const Held nic(pd->context);
   mr->base.lkey = mr->base.rkey = nic->next_key();
   nic->add(mr);
   return &mr->base;
+}
+
+// Whether the kernel has memory for the address: it reads a mask of signals there, and then finds that it was not told
+// what to do with it.
+bool is_there(uint64_t address) {
+  constexpr int kNothingToDo = -1;
+  const uint64_t word = address / sizeof(uint64_t) * sizeof(uint64_t);
+  syscall(SYS_rt_sigprocmask, kNothingToDo, word, nullptr, sizeof(uint64_t));
+  return errno != EFAULT;
+}
+
+// The kernel has no pages for what is a device's, but a module of its own may have.
+ibv_mr* register_memory(ibv_pd* pd, void* address, size_t bytes, unsigned access) {
+  const auto number = reinterpret_cast<uint64_t>(address);
+  const bool is_device = touches_device_memory(number, bytes);
+  std::byte* const there = is_device ? find_device_memory(number, bytes) : static_cast<std::byte*>(address);
+  const bool is_known = is_device ? Held(pd->context)->settings().peermem != 0 && there != nullptr
+                                  : bytes > 0 && is_there(number) && is_there(number + bytes - 1);
+  if (bytes == 0 || !is_known) {
+    errno = bytes == 0 ? EINVAL : EFAULT;
+    return nullptr;
+  }
+  auto* const mr = new SoftMr;
+  mr->memory = there;
+  mr->is_device = is_device;
+  return add_memory(pd, number, bytes, access, mr);
+}
+
+// Files play them.  That of a real GPU is none for a NIC in software, which could not order what it writes there.
+bool is_real_dmabuf(int file) {
+  struct statfs found {};
+  return fstatfs(file, &found) == 0 && found.f_type == DMA_BUF_MAGIC;
+}
+
+ibv_mr* register_dmabuf(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int file, unsigned access) {
+  const uint64_t begin = offset / kPage * kPage;
+  const bool is_refused = Held(pd->context)->settings().no_dmabuf != 0 || is_real_dmabuf(file);
+  if (bytes == 0 || is_refused) {
+    errno = is_refused ? EOPNOTSUPP : EINVAL;
+    return nullptr;
+  }
+  const uint64_t mapping_bytes = offset - begin + bytes;
+  void* const mapping =
+      mmap(nullptr, mapping_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, static_cast<off_t>(begin));
+  if (mapping == MAP_FAILED) return nullptr;
+  auto* const mr = new SoftMr;
+  mr->mapping = static_cast<std::byte*>(mapping);
+  mr->mapping_bytes = mapping_bytes;
+  mr->memory = mr->mapping + (offset - begin);
+  mr->is_device = true;
+  return add_memory(pd, address, bytes, access, mr);
 }
 
 }  // namespace
@@ -75,15 +130,17 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* address, size_t bytes, uint64_t, unsi
   return register_memory(pd, address, bytes, access);
 }
 
-// There is no device memory here.
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
-  errno = EOPNOTSUPP;
-  return nullptr;
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t address, int file, int access) {
+  return register_dmabuf(pd, offset, bytes, address, file, static_cast<unsigned>(access));
 }
 
 int ibv_dereg_mr(ibv_mr* mr) {
   auto* const soft_mr = reinterpret_cast<SoftMr*>(mr);
   Held(mr->context)->remove(soft_mr);
+  if (soft_mr->mapping != nullptr) {
+    mk::test::drop_device_writes(soft_mr->mapping, soft_mr->mapping_bytes);
+    munmap(soft_mr->mapping, soft_mr->mapping_bytes);
+  }
   delete soft_mr;
   return 0;
 }
