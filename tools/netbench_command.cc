@@ -11,6 +11,7 @@
 #include "launcher.h"
 #include "mkernel/options.h"
 #include "netbench_report.h"
+#include "runtime/device.h"
 #include "transport/fabric_kinds.h"
 #include "usage.h"
 
@@ -159,6 +160,13 @@ int netbench_command(const NetbenchRequest& request) {
   for (const int producers : {1, 4}) {
     const bench::CommandFigures figures = bench::measure_commands(producers, request.seconds);
     output.print(commands_row(figures), to_json(figures));
+  }
+  output.print("\n" + round_trips_header());
+  if (const std::string missing = runtime::why_no_cuda(); !missing.empty()) {
+    output.print(no_round_trips_row(missing), no_round_trips_json(missing));
+  } else {
+    const bench::RoundTripFigures figures = bench::measure_round_trips(request.seconds);
+    output.print(round_trips_row(figures), to_json(figures));
   }
   return code;
 }

@@ -9,6 +9,7 @@
 
 #include "build_info.h"
 #include "netbench_flags.h"
+#include "runtime/device.h"
 
 namespace mk::tools {
 namespace {
@@ -16,6 +17,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kPutsLine = "{:<9} {:>7} {:>7} {:>12} {:>12} {:>12} {:>12} {:>6}  {}\n";
+constexpr const char* kRoundTripsLine = "{:<9} {:>11} {:>12} {:>12} {:>14} {:>12} {:>6}\n";
 constexpr const char* kCommandsLine = "{:>9} {:>9} {:>15} {:>21}\n";
 
 std::string us_text(double us) { return fmt::format("{:.2f} us", us); }
@@ -88,6 +90,33 @@ std::string to_json(const bench::CommandFigures& figures) {
                    {"commands", figures.commands},
                    {"commands_per_second", figures.per_second},
                    {"commands_per_proxy_second", figures.per_proxy_second}});
+}
+
+std::string round_trips_header() {
+  return fmt::format(kRoundTripsLine, "asks", "round trips", "two words", "p99", "through proxy", "p99", "ratio");
+}
+
+std::string round_trips_row(const bench::RoundTripFigures& figures) {
+  return fmt::format(kRoundTripsLine, "gpu", figures.round_trips, us_text(figures.words.median_us),
+                     us_text(figures.words.p99_us), us_text(figures.through_proxy.median_us),
+                     us_text(figures.through_proxy.p99_us), fmt::format("{:.2f}", figures.ratio()));
+}
+
+std::string to_json(const bench::RoundTripFigures& figures) {
+  return finished({{"bench", "round_trips"},
+                   {"round_trips", figures.round_trips},
+                   {"words_us", figures.words.median_us},
+                   {"words_p99_us", figures.words.p99_us},
+                   {"through_proxy_us", figures.through_proxy.median_us},
+                   {"through_proxy_p99_us", figures.through_proxy.p99_us},
+                   {"ratio", figures.ratio()},
+                   {"device_name", runtime::describe_cuda()}});
+}
+
+std::string no_round_trips_row(const std::string& why) { return unusable_row("gpu", why); }
+
+std::string no_round_trips_json(const std::string& why) {
+  return finished({{"bench", "round_trips"}, {"why_not", why}});
 }
 
 }  // namespace mk::tools

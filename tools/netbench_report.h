@@ -7,6 +7,7 @@
 
 #include "bench/command_rate.h"
 #include "bench/net_puts.h"
+#include "bench/round_trip.h"
 
 namespace mk::tools {
 
@@ -21,5 +22,11 @@ std::string unusable_json(std::string_view fabric, const std::string& why);
 std::string commands_header();
 std::string commands_row(const bench::CommandFigures& figures);
 std::string to_json(const bench::CommandFigures& figures);
+
+std::string round_trips_header();
+std::string round_trips_row(const bench::RoundTripFigures& figures);
+std::string to_json(const bench::RoundTripFigures& figures);
+std::string no_round_trips_row(const std::string& why);
+std::string no_round_trips_json(const std::string& why);
 
 }  // namespace mk::tools

@@ -94,6 +94,17 @@ class Netbench(unittest.TestCase):
             self.assertEqual(row["commands"] % row["producers"], 0)
             self.assertRegex(text, rf"(?m)^ +{row['producers']} +{row['commands']} +\S+ M/s +\S+ M/s$")
 
+    def test_round_trips_of_a_gpu_are_timed_or_it_is_said_why_not(self):
+        text, rows = self.rows("--net", "loopback", "--sizes", "8")
+        (row,) = [row for row in rows if row["bench"] == "round_trips"]
+        if "why_not" in row:
+            self.assertTrue(row["why_not"])
+            self.assertRegex(text, r"(?m)^gpu +cannot be used here: .")
+            return
+        self.assertGreater(row["words_us"], 0)
+        self.assertAlmostEqual(row["ratio"], row["through_proxy_us"] / row["words_us"])
+        self.assertRegex(text, rf"(?m)^gpu +{row['round_trips']} +\S+ us")
+
     def test_one_fabric_is_measured_alone(self):
         text, rows = self.rows("--net", "shm", "--sizes", "1KiB,1KiB")
         self.assertEqual([(row["fabric"], row["bytes"]) for row in rows if row["bench"] == "puts"], 2 * [("shm", 1024)])

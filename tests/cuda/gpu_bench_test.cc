@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/measure.h"
+#include "bench/round_trip.h"
 #include "bench/shapes.h"
 #include "tests/cuda/gpu_launch.h"
 
@@ -54,6 +55,15 @@ TEST(GpuBench, ALaunchWithNothingToDoIsTimedBesideAnEmptyKernel) {
   EXPECT_EQ(cost.check.wrong, 0);
   ASSERT_TRUE(cost.fused.has_value());
   EXPECT_GT(cost.empty.median_us, 0);
+}
+
+// Both cross PCIe twice.  What it measures is wrong bytes or a time-out otherwise, and throws.
+TEST(GpuBench, RoundTripsTakeLongerThanThePciBusDoes) {
+  MK_NEEDS_GPU();
+  const RoundTripFigures figures = measure_round_trips(0.02);
+  EXPECT_GT(figures.round_trips, 0);
+  EXPECT_GT(figures.words.median_us, 0.5);
+  EXPECT_GT(figures.through_proxy.median_us, 0.5);
 }
 
 }  // namespace
