@@ -67,9 +67,8 @@ __device__ void store_tiles(const Params<Pace>& p, const Post& post, sm90::GemmS
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
     const auto send_box = [&](const Element* box, int row, int col) {
-      const int32_t to[3] = {at.col + col, at.row + row, at.c_shard};
       const CUtensorMap* c = Config::is_narrow(col) ? &p.c_narrow : &p.c;
-      sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, c, to, box);
+      sm90::store_result(c, {at.col + col, at.row + row, at.c_shard}, box);
     };
     job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
     return true;

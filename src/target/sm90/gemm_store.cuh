@@ -38,9 +38,9 @@ class StoreJob {
     if constexpr (!Config::kLastThroughA) return store(send_box);
     bool is_void = false;
 #pragma unroll
-    for (int box = 0; box < Config::kBoxesPerPart; ++box) {
+    for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
 #pragma unroll
-      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+      for (int box = 0; box < Config::kBoxesPerPart; ++box) {
         wait_phase(&shared_.last_full[consumer][box], 0);
         is_void = shared_.void_from <= tiles_;
         if (!is_void) send_box(last_box(shared_, consumer, box), row_of(consumer, box), col_of(consumer, box));

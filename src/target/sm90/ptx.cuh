@@ -83,6 +83,17 @@ __device__ inline void prefetch_tensor_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
+// Sends a box out of shared memory to `at` of a tensor, as the first that the L2 may drop: operands that are read again
+// stay in its place.
+__device__ inline void store_result(const void* map, const int32_t (&at)[3], const void* box) {
+  uint64_t drop_first;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(drop_first));
+  asm volatile(
+      "cp.async.bulk.tensor.3d.global.shared::cta.bulk_group.L2::cache_hint [%0, {%1, %2, %3}], [%4], %5;" ::"l"(map),
+      "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(shared_address(box)), "l"(drop_first)
+      : "memory");
+}
+
 // ---- registers -------------------------------------------------------------------------------------
 
 template <int kRegisters>
