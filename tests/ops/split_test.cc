@@ -60,14 +60,32 @@ TEST(Split, CommunicationTakesAQuarterOfThePlacesAtMost) {
   });
 }
 
-// Where the links bind, more workers than keep them busy would only wait.
+// Where the links bind, compute gives one place more than keeps them busy, and no more than that.
 TEST(Split, LinksBindWhateverIsLeftToCompute) {
   constexpr Places kPlaces{33, 8};
   for (const int64_t n : {8, 64, 512}) {
     const dense::Problem problem{{2, 2}, 8192, n, 8192, DType::kBf16, BOrder::kKN};
     const RoleCounts roles = ag_gemm_op::choose_roles(problem, {}, kPlaces);
-    EXPECT_EQ(kPlaces.of_communication(roles), 2) << n;
+    EXPECT_EQ(kPlaces.of_communication(roles), 3) << n;
   }
+}
+
+// Staging ahead of the network gains nothing.
+TEST(Split, SendersKeepPaceWithTheNetworkWhateverElseMoves) {
+  constexpr Places kPlaces{33, 8};
+  for (const int64_t m : {1024, 8192, 65536}) {
+    const dense::Problem problem{{2, 2}, m, 1536, 4096, DType::kBf16, BOrder::kKN};
+    EXPECT_EQ(ag_gemm_op::choose_roles(problem, {}, kPlaces).send, 3) << m;
+  }
+}
+
+TEST(Split, AllReduceGivesItsLinksMoreWhereTheyTakeTwiceAsLong) {
+  constexpr Places kPlaces{33, 8};
+  const auto communicating = [&](int64_t k) {
+    const dense::Problem problem{{2, 2}, 8192, 8192, k, DType::kBf16, BOrder::kKN};
+    return kPlaces.of_communication(gemm_ar_op::choose_roles(problem, AllReducePath::kTwoShot, {}, kPlaces));
+  };
+  EXPECT_EQ(communicating(3200), communicating(7040) + 2);
 }
 
 TEST(Split, TheMoreThereIsToComputeTheFewerCommunicate) {

@@ -16,12 +16,14 @@ namespace {
 
 constexpr int64_t kMostParts = 16;
 
-// Copies wait for each other, not for sums, so that they need less to spare (docs/performance.md).
+// Copies wait for each other, not for sums, so that they need less to spare (docs/performance.md); and one place more
+// where compute, which would wait for the links, does not miss it.
 constexpr double kSpare = 0.45;
+constexpr double kSpareOfLinks = 1.45;
 
-// Of what the bytes would give those that stage for the network: compute waits for what the others pass on, and
+// Those that stage for the network keep pace with it, by so much: compute waits for what the others pass on, and
 // staging ahead of the network gains nothing.
-constexpr double kSendShare = 0.7;
+constexpr double kSendPace = 1.1;
 
 // Rows of other nodes come until the end, and a band is begun when its last rows are there: one that a wave computes
 // leaves least to do after that.  But lower than half of what shares operands well is too low.
@@ -95,7 +97,7 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
   const double rows = static_cast<double>(problem.m) / world.size();
   const double shard = rows * static_cast<double>(problem.k) * static_cast<double>(size_of(problem.dtype));
   const double copies = world.nodes * (world.ranks - 1) + (has_nodes ? 1 : 0);
-  const dense::RankWork work{
+  dense::RankWork work{
       .flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k),
       .nvlink_bytes = shard * world.nodes * (world.ranks - 1),
       .network_bytes = shard * (world.nodes - 1),
@@ -103,9 +105,12 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
       .spare = kSpare};
   RoleCounts roles;
   if (world.size() > 1) {
+    const dense::RankTime time = dense::time_of(places, work);
+    if (time.compute < time.links) work.spare = kSpareOfLinks;
     const int all = dense::fair_share(places, 1, work);
-    const double share = has_peers ? kSendShare / copies : 1;
-    roles.send = has_nodes ? std::max(1, static_cast<int>(share * all)) : 0;
+    const double staged_per_second = 2 * shard / time.slowest();
+    const auto senders = static_cast<int>(std::lround(kSendPace * staged_per_second / dense::kMovedPerWorkerSecond));
+    if (has_nodes) roles.send = has_peers ? std::clamp(senders, 1, std::max(1, all - 1)) : all;
     roles.intra = has_peers ? std::max(1, all - roles.send) : 0;
   }
   return dense::filled_up(problem.world, roles, places);

@@ -130,19 +130,23 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
   return roles;
 }
 
-int fair_share(const Places& places, int roles, const RankWork& work) {
-  if (places.sharing == 1) return std::clamp(places.count / 16, 1, 8);
-  // Of an H200 (docs/performance.md): what an SM computes and what one moves, in and out, and a GPU's links.
+RankTime time_of(const Places& places, const RankWork& work) {
+  // What an SM computes (docs/performance.md), and a GPU's links.
   constexpr double kFlopsPerSecond = 6e12;
-  constexpr double kMovedPerSecond = 80e9;
   constexpr double kSms = 132;
   constexpr double kNvlinkPerSecond = 450e9;
   constexpr double kNetworkPerSecond = 50e9;
   const double part_of_gpu = places.count / kSms;
-  const double seconds =
-      std::max({work.flops / (kFlopsPerSecond * places.count), work.nvlink_bytes / (kNvlinkPerSecond * part_of_gpu),
-                work.network_bytes / (kNetworkPerSecond * part_of_gpu)});
-  const int wanted = static_cast<int>(std::ceil(work.moved_bytes / kMovedPerSecond / seconds + work.spare));
+  return {.compute = work.flops / (kFlopsPerSecond * places.count),
+          .links = std::max(work.nvlink_bytes / (kNvlinkPerSecond * part_of_gpu),
+                            work.network_bytes / (kNetworkPerSecond * part_of_gpu))};
+}
+
+int fair_share(const Places& places, int roles, const RankWork& work) {
+  if (places.sharing == 1) return std::clamp(places.count / 16, 1, 8);
+  const double moved_per_second = kMovedPerWorkerSecond * kCommunicationWorkersPerSm;
+  const double seconds = time_of(places, work).slowest();
+  const int wanted = static_cast<int>(std::ceil(work.moved_bytes / moved_per_second / seconds + work.spare));
   return ceil_div(std::clamp(wanted, 1, std::max(1, places.count / 4)) * places.sharing, roles);
 }
 

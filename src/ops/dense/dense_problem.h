@@ -84,6 +84,18 @@ struct RankWork {
   double spare = 0.95;       // places more than the pace takes, for when much comes at once
 };
 
+// How long a rank's places compute and its links carry, in seconds, on an H200.
+struct RankTime {
+  double compute = 0;
+  double links = 0;
+
+  double slowest() const { return compute > links ? compute : links; }
+};
+RankTime time_of(const Places& places, const RankWork& work);
+
+// Bytes a second that a communication worker reads and writes, where eight share a place.
+constexpr double kMovedPerWorkerSecond = 10e9;
+
 // How many workers each of so many communication roles should have.  Where they share places, all together get as
 // many places as keep pace with the slowest of compute, NVLink and network, and the spare; where each has its own,
 // eight of a kind keep NVLink busy.

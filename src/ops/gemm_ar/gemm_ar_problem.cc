@@ -47,6 +47,9 @@ RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split&
     work.nvlink_bytes *= 2;
     work.network_bytes *= 2;
     work.moved_bytes += shard * (2 * problem.world.size() - 1);
+    // Where the links take twice as long, compute does not miss a few places (docs/performance.md).
+    const dense::RankTime time = dense::time_of(places, work);
+    if (2 * time.compute <= time.links) work.spare += 2;
   }
   const int most = gemm_rs_op::most_reducers(places, problem.m, problem.n);
   const int share = std::min(most, dense::fair_share(places, gathers ? 2 : 1, work));
