@@ -28,6 +28,7 @@ class TcpInParts : public TcpEnd {
     settings.tcp.connections = kConnections;
     settings.tcp.stripe_bytes = kStripe;
     settings.tcp.buffer_bytes = 64 << 10;
+    settings.tcp.queue_puts = 2;
     return settings;
   }
 
@@ -135,13 +136,13 @@ TEST_F(TcpInParts, ALargePutIsSpreadOverAllConnectionsAndLeavesNoByteOut) {
   constexpr uint64_t kOdd = kConnections * kStripe + 3;
   fill(data.data(), kOdd, 1);
   ASSERT_EQ(fabric->put(command(kOdd), 7), PutResult::kSent);
-  std::thread polling([&] { EXPECT_TRUE(busily([&] { return poll() != PutResult::kSent || !completed.empty(); })); });
+  std::jthread polling([&] { EXPECT_TRUE(busily([&] { return poll() != PutResult::kSent || !completed.empty(); })); });
   std::string landed(kOdd, '\0');
   std::set<uint64_t> places;
   uint64_t sum = 0;
   for (TcpStranger& stranger : strangers) {
     const TcpFrame frame = first_frame(stranger.hear(sizeof(TcpFrame)));
-    EXPECT_EQ(frame.num_parts, kConnections);
+    ASSERT_EQ(frame.num_parts, kConnections);
     EXPECT_EQ(frame.put, 0u);
     ASSERT_LE(frame.to_offset + frame.bytes, kOdd);
     const std::string payload = stranger.hear(frame.bytes);
@@ -164,11 +165,20 @@ TEST_F(TcpInParts, APutOfLessThanTwoStripesIsWhole) {
   EXPECT_EQ(frame.bytes, 2 * kStripe - 1);
 }
 
+// Of two places a connection, with nobody who takes anything.
+TEST_F(TcpInParts, APutNeedsRoomForAllItsParts) {
+  ASSERT_EQ(fabric->put(command(kBytes), 0), PutResult::kSent);
+  ASSERT_EQ(fabric->put(command(8), 1), PutResult::kSent);
+  EXPECT_EQ(fabric->put(command(kBytes), 2), PutResult::kFull);
+  for (uint64_t i = 0; i < 3; ++i) EXPECT_EQ(fabric->put(command(8), 3 + i), PutResult::kSent) << i;
+  EXPECT_EQ(fabric->put(command(8), 6), PutResult::kFull);
+}
+
 TEST_F(TcpInParts, APutIsCompleteWhenAllItsPartsAre) {
   constexpr uint64_t kPart = kBytes / kConnections;
   ASSERT_EQ(fabric->put(command(kBytes), 9), PutResult::kSent);
   std::atomic<bool> all_but_one = false;
-  std::thread taking([&] {
+  std::jthread taking([&] {
     for (uint32_t i = 0; i < kConnections - 1; ++i) strangers[i].hear(sizeof(TcpFrame) + kPart);
     all_but_one = true;
   });
@@ -176,7 +186,7 @@ TEST_F(TcpInParts, APutIsCompleteWhenAllItsPartsAre) {
   taking.join();
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(poll(), PutResult::kSent) << fabric->failure();
   EXPECT_TRUE(completed.empty());
-  std::thread taking_the_last([&] { strangers.back().hear(sizeof(TcpFrame) + kPart); });
+  std::jthread taking_the_last([&] { strangers.back().hear(sizeof(TcpFrame) + kPart); });
   EXPECT_TRUE(busily([&] { return poll() != PutResult::kSent || !completed.empty(); }));
   taking_the_last.join();
   EXPECT_EQ(completed, std::vector<uint64_t>{9});
