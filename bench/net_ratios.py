@@ -23,13 +23,13 @@ def said(command, seconds):
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=seconds).stdout
 
 
-def fabric_bytes_per_second(program, net, size, seconds):
+def fabric_row(program, net, size, seconds):
     with tempfile.TemporaryDirectory() as folder:
         rows = Path(folder) / "rows"
         said([program, "netbench", "--net", net, "--sizes", size, "--seconds", seconds, "--json", rows], 120)
         row = json.loads(rows.read_text().splitlines()[0])
     assert row["wrong_bytes"] == 0, row
-    return row["bytes_per_second"]
+    return row
 
 
 def beside(server, client, seconds):
@@ -62,7 +62,7 @@ def main():
     parser.add_argument("program", help="mkernel")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement")
-    parser.add_argument("--sizes", default="1MiB,4MiB,16MiB", help="of tcp's puts, and of iperf3's writes")
+    parser.add_argument("--sizes", default="1MiB,4MiB,16MiB", help="of tcp's puts, and of iperf3's writes, which are 1MiB at most")
     parser.add_argument("--devices", default="soft_0,soft_0", help="of its two ends")
     parser.add_argument("--address", default="198.51.100.1", help="of the first device's machine")
     parser.add_argument("--messages", default="100", help="of ib_write_bw")
@@ -71,14 +71,16 @@ def main():
     for name in options.sizes.split(",") if options.net == "tcp" else ["1MiB"]:
         ours, theirs = [], []
         for _ in range(options.rounds):
-            ours.append(fabric_bytes_per_second(options.program, options.net, name, str(options.seconds)))
+            measured = fabric_row(options.program, options.net, name, str(options.seconds))
+            ours.append(measured["bytes_per_second"])
             theirs.append(iperf3(str(min(sizes[name], MIB)), str(options.seconds)) if options.net == "tcp" else
                           ib_write_bw(options.devices.split(","), options.address, str(sizes[name]), options.messages))
         ratios = [a / b for a, b in zip(ours, theirs)]
         row = {"fabric": options.net, "bytes": sizes[name], "rounds": options.rounds,
                "beside": "iperf3" if options.net == "tcp" else "ib_write_bw",
                "bytes_per_second": statistics.median(ours), "their_bytes_per_second": statistics.median(theirs),
-               "ratio": statistics.median(ratios), "least_ratio": min(ratios), "most_ratio": max(ratios)}
+               "ratio": statistics.median(ratios), "least_ratio": min(ratios), "most_ratio": max(ratios),
+               "cores": measured["cores"], "commit": measured["commit"]}
         print(json.dumps(row), flush=True)
 
 

@@ -7,21 +7,23 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
 #include <utility>
 
+#include "base/math.h"
 #include "mkernel/error.h"
 #include "transport/resolved_put.h"
 
 namespace mk {
 
 TcpFabric::TcpFabric(const PortSettings& settings, const WindowRegistry& windows, std::vector<std::vector<Fd>> sockets)
-    : settings_(settings), windows_(windows), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+    : settings_(settings), windows_(windows), epoll_(epoll_create1(EPOLL_CLOEXEC)), parts_(settings.world.nodes) {
   if (!epoll_) throw_errno("no epoll can be had", errno);
   const WorldShape& world = settings.world;
   for (int node = 0; node < world.nodes; ++node) {
     const int peer = world.rank_at(node, world.local_of(settings.rank));
     for (Fd& socket : sockets[node]) {
-      links_.push_back(std::make_unique<Link>(std::move(socket), peer, settings, windows));
+      links_.push_back(std::make_unique<Link>(std::move(socket), peer, settings, windows, parts_[node]));
       epoll_event event{};
       event.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET;
       event.data.ptr = links_.back().get();
@@ -38,37 +40,50 @@ PutResult TcpFabric::put(const Command& c, uint64_t ticket) {
   const bool lands = windows_.contains(c.to_window, c.to_offset, c.bytes) &&
                      windows_.contains(c.signal_window, uint64_t{c.signal_index} * sizeof(uint64_t), sizeof(uint64_t));
   if (from == nullptr || !lands) return fail(describe_bad_put(c, settings_.rank));
-  Link* link = choose_link(c.to_rank);
-  if (link == nullptr) {
+  const Links links = links_to(c.to_rank);
+  if (links.empty()) {
     return fail(
         fmt::format("rank {} has no connection to rank {}: only ranks of one rail have", settings_.rank, c.to_rank));
   }
-  if (link->sender.is_full()) return PutResult::kFull;
+  const uint64_t stripes = std::clamp<uint64_t>(c.bytes / settings_.tcp.stripe_bytes, 1, links.size());
+  const uint64_t part_bytes = std::max<uint64_t>(ceil_div(c.bytes, stripes), 1);
+  const uint64_t num_parts = std::max<uint64_t>(ceil_div(c.bytes, part_bytes), 1);  // a put of no bytes is one
+  const auto add_room = [](size_t sum, const std::unique_ptr<Link>& link) { return sum + link->sender.room(); };
+  if (std::accumulate(links.begin(), links.end(), size_t{0}, add_room) < num_parts) return PutResult::kFull;
   TcpFrame frame;
   frame.to_rank = c.to_rank;
-  frame.to_offset = c.to_offset;
-  frame.bytes = c.bytes;
   frame.to_window = c.to_window;
   frame.signal_window = c.signal_window;
   frame.signal_index = c.signal_index;
   frame.amount = c.amount;
-  link->sender.add(frame, from, ticket);
+  frame.put = num_puts_++;
+  frame.num_parts = static_cast<uint32_t>(num_parts);
+  uint32_t* const parts_left = num_parts > 1 ? &parts_left_.emplace_back(frame.num_parts) : nullptr;
+  for (uint64_t i = 0; i < num_parts; ++i) {
+    const uint64_t at = i * part_bytes;
+    frame.to_offset = c.to_offset + at;
+    frame.bytes = std::min(part_bytes, c.bytes - at);
+    next_sender(links).add(frame, from + at, ticket, parts_left);
+  }
   return PutResult::kSent;
 }
 
-// The connection to `rank` with the least to send, of equals each in turn; a full one only if all are.
-TcpFabric::Link* TcpFabric::choose_link(uint32_t rank) {
+TcpFabric::Links TcpFabric::links_to(uint32_t rank) const {
   const auto is_peer = [&](const std::unique_ptr<Link>& link) { return static_cast<uint32_t>(link->peer) == rank; };
   const auto first = std::ranges::find_if(links_, is_peer);
-  const auto num = static_cast<size_t>(std::find_if_not(first, links_.end(), is_peer) - first);
-  Link* best = nullptr;
-  for (size_t i = 0; i < num; ++i) {
-    Link* link = first[(turn_ + i) % num].get();
-    const auto worth = [](const Link* of) { return std::pair(of->sender.is_full(), of->sender.unsent_bytes()); };
-    if (best == nullptr || worth(link) < worth(best)) best = link;
+  return {first, std::find_if_not(first, links_.end(), is_peer)};
+}
+
+// Of those with room the one with the least to send, of equals each in turn.
+TcpSender& TcpFabric::next_sender(Links links) {
+  const auto worth = [](const Link& link) { return std::pair(link.sender.room() == 0, link.sender.unsent_bytes()); };
+  Link* best = links[turn_ % links.size()].get();
+  for (size_t i = 1; i < links.size(); ++i) {
+    Link* const link = links[(turn_ + i) % links.size()].get();
+    if (worth(*link) < worth(*best)) best = link;
   }
   ++turn_;
-  return best;
+  return best->sender;
 }
 
 PutResult TcpFabric::poll(std::vector<uint64_t>& completed) {
@@ -79,6 +94,7 @@ PutResult TcpFabric::poll(std::vector<uint64_t>& completed) {
       move(*link);
       link->sender.take_completed(completed);
     }
+    while (!parts_left_.empty() && parts_left_.front() == 0) parts_left_.pop_front();
   } catch (const std::exception& error) {
     return fail(error.what());
   }

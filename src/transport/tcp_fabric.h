@@ -7,13 +7,16 @@
 
 #include <sys/epoll.h>
 
+#include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "transport/fabric.h"
 #include "transport/fabric_port.h"
 #include "transport/socket.h"
+#include "transport/tcp_parts.h"
 #include "transport/tcp_receiver.h"
 #include "transport/tcp_sender.h"
 #include "transport/window_registry.h"
@@ -33,11 +36,11 @@ class TcpFabric : public Fabric {
 
  private:
   struct Link {
-    Link(Fd connected, int peer_rank, const PortSettings& settings, const WindowRegistry& windows)
+    Link(Fd connected, int peer_rank, const PortSettings& settings, const WindowRegistry& windows, TcpParts& parts)
         : socket(std::move(connected)),
           peer(peer_rank),
           sender(socket.number(), settings.tcp),
-          receiver(socket.number(), peer_rank, settings.rank, windows) {}
+          receiver(socket.number(), peer_rank, settings.rank, windows, parts) {}
 
     Fd socket;
     int peer;
@@ -46,7 +49,10 @@ class TcpFabric : public Fabric {
     TcpReceiver receiver;
   };
 
-  Link* choose_link(uint32_t rank);
+  using Links = std::span<const std::unique_ptr<Link>>;
+
+  Links links_to(uint32_t rank) const;
+  TcpSender& next_sender(Links links);
   void look();
   void move(Link& link);
   PutResult fail(std::string why);
@@ -55,8 +61,11 @@ class TcpFabric : public Fabric {
   PortSettings settings_;
   const WindowRegistry& windows_;
   Fd epoll_;
+  std::vector<TcpParts> parts_;               // [node]: that arrive
+  std::deque<uint32_t> parts_left_;           // of each put in parts that leaves, the oldest first
   std::vector<std::unique_ptr<Link>> links_;  // those to one peer are neighbours
-  size_t turn_ = 0;                           // which of a peer's connections is asked first
+  uint32_t num_puts_ = 0;
+  size_t turn_ = 0;  // which of a peer's connections is asked first
   std::string failure_;
 };
 

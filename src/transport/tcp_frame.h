@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // transport/tcp_frame.h — what goes over a tcp connection.
 //
-// First a hello each way, then frames: a header and as many bytes as it says.  Numbers are little-endian.
+// First a hello each way, then frames: a header and as many bytes as it says.  Numbers are little-endian.  A frame is
+// a put or, of a large one, a part; the parts of a put say the same but for their place and size.
 #pragma once
 
 #include <bit>
@@ -13,7 +14,7 @@ namespace mk {
 
 static_assert(std::endian::native == std::endian::little, "headers are sent as they lie in memory");
 
-constexpr uint32_t kTcpVersion = 1;  // of everything here; also part of an address
+constexpr uint32_t kTcpVersion = 2;  // of everything here; also part of an address
 
 struct TcpHello {
   static constexpr uint64_t kMagic = 0x6f6c6c65686b6d;  // "mkhello"
@@ -38,7 +39,9 @@ struct TcpFrame {
   uint32_t signal_window = 0;
   uint32_t signal_index = 0;
   uint32_t amount = 0;
+  uint32_t put = 0;  // its number among those of the sender: which parts belong together
+  uint32_t num_parts = 1;
 };
-static_assert(sizeof(TcpFrame) == 40);
+static_assert(sizeof(TcpFrame) == 48);
 
 }  // namespace mk

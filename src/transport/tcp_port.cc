@@ -19,6 +19,7 @@ TcpPort::TcpPort(const PortSettings& settings, const WindowRegistry& windows) : 
   check_arg(tcp.connections >= 1 && tcp.connections <= kMostConnections,
             "the tcp fabric's connections are {}; it must be 1 to {}", tcp.connections, kMostConnections);
   check_arg(tcp.queue_puts >= 1, "the tcp fabric's queue_puts is {}; it must be at least 1", tcp.queue_puts);
+  check_arg(tcp.stripe_bytes >= 1, "the tcp fabric's stripe_bytes is {}; it must be at least 1", tcp.stripe_bytes);
   check_arg(tcp.buffer_bytes >= 0, "the tcp fabric's buffer_bytes is {}; it must be at least 0", tcp.buffer_bytes);
   listener_ = open_listener(0, tcp.buffer_bytes);
   address_ = encode({tcp.connections, local_places(settings.interface, port_of(listener_))});

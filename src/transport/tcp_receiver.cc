@@ -78,7 +78,7 @@ void TcpReceiver::take_staged() {
 }
 
 void TcpReceiver::open(const TcpFrame& frame) {
-  if (frame.magic != TcpFrame::kMagic || frame.to_rank != static_cast<uint32_t>(rank_)) {
+  if (frame.magic != TcpFrame::kMagic || frame.to_rank != static_cast<uint32_t>(rank_) || !parts_.fits(frame)) {
     throw Error(ErrorCode::kFabric, fmt::format("rank {} sent rank {} what is no frame for it", peer_, rank_));
   }
   std::byte* const to = windows_.find(frame.to_window, frame.to_rank, frame.to_offset, frame.bytes);
@@ -94,12 +94,14 @@ void TcpReceiver::open(const TcpFrame& frame) {
   to_ = to;
   missing_ = frame.bytes;
   signal_ = reinterpret_cast<uint64_t*>(signal);
-  amount_ = frame.amount;
+  frame_ = frame;
 }
 
 void TcpReceiver::close_if_whole() {
   if (signal_ == nullptr || missing_ > 0) return;
-  HostAtomics::add_release(signal_, amount_);  // pairs with the wait of this rank's workers
+  if (parts_.completes(frame_)) {
+    HostAtomics::add_release(signal_, frame_.amount);  // pairs with the wait of this rank's workers
+  }
   signal_ = nullptr;
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// transport/tcp_receiver.h — puts that arrive over one tcp connection.
+// transport/tcp_receiver.h — puts, and parts of puts, that arrive over one tcp connection.
 //
 // Payload goes from the socket to its place in the window; behind it a call reads on into a small buffer, where the
-// next headers, and payloads as small, are found.  A signal is added to after the last byte of its put.
+// next headers, and payloads as small, are found.  A signal is added to after the last byte of its put,
+// over whichever connection that comes.
 #pragma once
 
 #include <array>
@@ -10,6 +11,7 @@
 #include <cstdint>
 
 #include "transport/tcp_frame.h"
+#include "transport/tcp_parts.h"
 #include "transport/window_registry.h"
 
 namespace mk {
@@ -18,8 +20,9 @@ class TcpReceiver {
  public:
   enum class State { kDrained, kMoreIsThere };
 
-  TcpReceiver(int socket, int peer, int rank, const WindowRegistry& windows)
-      : socket_(socket), peer_(peer), rank_(rank), windows_(windows) {}
+  // `parts` are the peer's, and those of its other connections.
+  TcpReceiver(int socket, int peer, int rank, const WindowRegistry& windows, TcpParts& parts)
+      : socket_(socket), peer_(peer), rank_(rank), windows_(windows), parts_(parts) {}
 
   // Takes what has arrived, or a good part of it.  Throws Error if the peer is gone, or sent what is no frame or
   // points outside a window; of such a frame nothing is written.
@@ -35,10 +38,11 @@ class TcpReceiver {
   int peer_;
   int rank_;
   const WindowRegistry& windows_;
+  TcpParts& parts_;
 
-  // The put that is arriving, if any.
+  // The put or part that is arriving, if any.
+  TcpFrame frame_;
   uint64_t* signal_ = nullptr;
-  uint64_t amount_ = 0;
   std::byte* to_ = nullptr;
   uint64_t missing_ = 0;  // bytes
 

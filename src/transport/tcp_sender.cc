@@ -15,6 +15,10 @@ namespace {
 
 constexpr size_t kMostPieces = 64;
 
+// At once: other connections wait, and what they hold could travel meanwhile.  A call that has more to send goes on as
+// long as the peer takes it, and holds back the kernel's work on the same connection.
+constexpr uint64_t kMostPerTurn = 1 << 20;
+
 const sock_extended_err* zerocopy_report(msghdr& message) {
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
     const bool is_error = (part->cmsg_level == SOL_IP && part->cmsg_type == IP_RECVERR) ||
@@ -38,33 +42,33 @@ TcpSender::TcpSender(int socket, const TcpSettings& settings)
       settings.zerocopy != Zerocopy::kNever && setsockopt(socket_, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)) == 0;
 }
 
-void TcpSender::add(const TcpFrame& frame, const std::byte* payload, uint64_t ticket) {
-  queue_.push_back({frame, payload, ticket});
+void TcpSender::add(const TcpFrame& frame, const std::byte* payload, uint64_t ticket, uint32_t* parts_left) {
+  queue_.push_back({frame, payload, ticket, parts_left});
   unsent_bytes_ += queue_.back().total();
 }
 
-// Headers and payloads of the next puts; returns how many bytes they are.
-uint64_t TcpSender::gather(std::vector<iovec>& pieces) {
+// Headers and payloads of what is next, at most so many bytes; returns how many they are.
+uint64_t TcpSender::gather(std::vector<iovec>& pieces, uint64_t most) {
   pieces.clear();
   uint64_t bytes = 0;
-  for (size_t i = num_sent_; i < queue_.size() && pieces.size() + 2 <= kMostPieces; ++i) {
-    Outgoing& put = queue_[i];
+  const auto add_piece = [&](const void* at, uint64_t size) {
+    size = std::min(size, most - bytes);
+    if (size > 0) pieces.push_back({const_cast<void*>(at), size});
+    bytes += size;
+  };
+  for (size_t i = num_sent_; i < queue_.size() && pieces.size() + 2 <= kMostPieces && bytes < most; ++i) {
+    const Outgoing& put = queue_[i];
     const uint64_t header_sent = std::min<uint64_t>(put.sent, sizeof(put.frame));
     const uint64_t payload_sent = put.sent - header_sent;
-    if (header_sent < sizeof(put.frame)) {
-      pieces.push_back({reinterpret_cast<std::byte*>(&put.frame) + header_sent, sizeof(put.frame) - header_sent});
-    }
-    if (payload_sent < put.frame.bytes) {
-      pieces.push_back({const_cast<std::byte*>(put.payload) + payload_sent, put.frame.bytes - payload_sent});
-    }
-    bytes += put.total() - put.sent;
+    add_piece(reinterpret_cast<const std::byte*>(&put.frame) + header_sent, sizeof(put.frame) - header_sent);
+    add_piece(put.payload + payload_sent, put.frame.bytes - payload_sent);
   }
   return bytes;
 }
 
 int TcpSender::send() {
-  while (has_work()) {
-    const uint64_t bytes = gather(pieces_);
+  for (uint64_t left = kMostPerTurn; left > 0 && has_work();) {
+    const uint64_t bytes = gather(pieces_, left);
     msghdr message{};
     message.msg_iov = pieces_.data();
     message.msg_iovlen = pieces_.size();
@@ -76,6 +80,7 @@ int TcpSender::send() {
     }
     if (sent >= 0) {
       advance(static_cast<uint64_t>(sent), is_zerocopy);
+      left -= static_cast<uint64_t>(sent);
     } else if (errno == EAGAIN) {
       blocked_ = true;
       blocked_since_ = Clock::now();
@@ -128,7 +133,8 @@ void TcpSender::note_done(uint32_t first, uint32_t last) {
 
 void TcpSender::take_completed(std::vector<uint64_t>& completed) {
   while (num_sent_ > 0 && queue_.front().lent_for <= zerocopy_done_) {
-    completed.push_back(queue_.front().ticket);
+    const Outgoing& put = queue_.front();
+    if (put.parts_left == nullptr || --*put.parts_left == 0) completed.push_back(put.ticket);
     queue_.pop_front();
     --num_sent_;
   }

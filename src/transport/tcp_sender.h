@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// transport/tcp_sender.h — puts that leave over one tcp connection.
+// transport/tcp_sender.h — puts, and parts of puts, that leave over one tcp connection.
 //
-// Puts wait in a queue, are sent header and payload together, many in one call, and leave the queue in order, once
+// They wait in a queue, are sent header and payload together, many in one call, and leave the queue in order, once
 // the kernel no longer needs their source: at once where it copied, when its error queue says so where it did not.
 // A header lies in the queue, so it stays where it is as long as the kernel may read it.
 #pragma once
@@ -25,12 +25,15 @@ class TcpSender {
 
   TcpSender(int socket, const TcpSettings& settings);
 
-  bool is_full() const { return queue_.size() >= most_puts_; }
+  size_t room() const { return most_puts_ - queue_.size(); }
   uint64_t unsent_bytes() const { return unsent_bytes_; }
 
-  void add(const TcpFrame& frame, const std::byte* payload, uint64_t ticket);
+  // Where there is room.  `parts_left` counts the parts of the put that are not complete, over all connections, and
+  // stays where it is until there are none; null for a put that is whole.
+  void add(const TcpFrame& frame, const std::byte* payload, uint64_t ticket, uint32_t* parts_left);
 
-  // Sends until nothing is left or the kernel takes no more; then `unblock` says when it does again.  0, or errno.
+  // Sends all there is, or a good part of it.  When the kernel takes no more, `unblock` says when it does again.
+  // 0, or errno.
   int send();
   bool is_waiting() const { return blocked_; }
   bool has_work() const { return !blocked_ && num_sent_ < queue_.size(); }
@@ -50,13 +53,14 @@ class TcpSender {
     TcpFrame frame;
     const std::byte* payload;
     uint64_t ticket;
+    uint32_t* parts_left;
     uint64_t sent = 0;      // bytes, of header and payload
     uint64_t lent_for = 0;  // complete once so many zerocopy sends are done
 
     uint64_t total() const { return sizeof(frame) + frame.bytes; }
   };
 
-  uint64_t gather(std::vector<iovec>& pieces);
+  uint64_t gather(std::vector<iovec>& pieces, uint64_t most);
   void advance(uint64_t bytes, bool is_zerocopy);
   void note_done(uint32_t first, uint32_t last);
 

@@ -17,7 +17,11 @@ struct TcpSettings {
   // Connections to each peer; puts are spread over them.  The same on all ranks.
   int connections = 4;
 
-  // Puts a connection holds, waiting or on their way, before `put` says kFull.
+  // Puts are cut into parts of at least this size, at most one a connection: one connection has the speed of one core
+  // at each end and of one path through the network.
+  size_t stripe_bytes = 256 << 10;
+
+  // Puts or parts that a connection holds, waiting or on their way, before `put` says kFull.
   int queue_puts = 64;
 
   // The kernel's buffers, each way; 0: the kernel's own choice, which grows as needed.

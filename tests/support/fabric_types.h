@@ -42,6 +42,12 @@ inline void narrow_tcp(PortSettings& settings) {
   settings.tcp.queue_puts = 2;
   settings.tcp.buffer_bytes = 16 << 10;  // with less the kernel itself crawls
 }
+// Each put goes over all connections, however small, and these come to differ in how far they are.
+inline void cut_tcp(PortSettings& settings) {
+  settings.tcp.stripe_bytes = 1;
+  settings.tcp.queue_puts = 3;
+  settings.tcp.buffer_bytes = 16 << 10;
+}
 inline void narrow_rdma(PortSettings& settings) {
   settings.rdma.queues = 1;
   settings.rdma.depth = 2;
@@ -66,6 +72,7 @@ inline std::vector<FabricType> apart_fabrics() {
           {"tcp", "tcp"},
           {"tcp_lending", "tcp", lend_all},
           {"tcp_narrow", "tcp", narrow_tcp},
+          {"tcp_in_parts", "tcp", cut_tcp},
           {"verbs", "verbs"},
           {"verbs_seed_1", "verbs", {}, 1},
           {"verbs_seed_2", "verbs", {}, 2},

@@ -5,76 +5,37 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <optional>
 #include <thread>
 
 #include "runtime/proxy.h"
 #include "tests/support/fabric_world.h"
 #include "tests/support/ring_memory.h"
-#include "tests/support/tcp_stranger.h"
+#include "tests/support/tcp_end.h"
 
 namespace mk::test {
 namespace {
 
 using std::chrono::milliseconds;
 
-// Rank 1 of two is a tcp fabric with one connection, rank 0 a stranger who knows the secret.
-class TcpWithABadPeer : public testing::Test {
+class TcpWithABadPeer : public TcpEnd {
  protected:
-  static constexpr uint64_t kBytes = 32 << 20;
   static constexpr milliseconds kDeadline{300};
 
-  TcpWithABadPeer() {
-    data_window = windows.add({nullptr, data.data()}, kBytes);
-    signal_window = windows.add({nullptr, reinterpret_cast<std::byte*>(signals.data())}, sizeof(signals));
+  TcpWithABadPeer() : TcpEnd(with_one_connection()) {}
+
+  static PortSettings with_one_connection() {
     PortSettings settings;
-    settings.world = {2, 1};
-    settings.rank = 1;
     settings.deadline = kDeadline;
     settings.tcp.connections = 1;
-    port = open_port("tcp", settings, windows);
-    stranger.emplace(port->address());
-    TcpHello hello;
-    hello.to_rank = 1;
-    stranger->say(bytes_of(hello));
-    fabric = port->connect({port->address(), port->address()});
-    EXPECT_EQ(stranger->hear(sizeof(TcpHello)).size(), sizeof(TcpHello));
+    return settings;
   }
-
-  TcpFrame frame(uint64_t to, uint64_t bytes) const {
-    TcpFrame frame;
-    frame.to_rank = 1;
-    frame.to_offset = to;
-    frame.bytes = bytes;
-    frame.to_window = data_window;
-    frame.signal_window = signal_window;
-    frame.amount = 1;
-    return frame;
-  }
-  PutResult poll() { return fabric->poll(completed); }
-  bool fails() {
-    return busily([&] { return poll() == PutResult::kFailed; });
-  }
-  uint64_t signal() const { return HostAtomics::load_acquire(&signals[0]); }
-  bool is_untouched() const {
-    return signal() == 0 && std::all_of(data.data(), data.data() + 4096, [](std::byte b) { return b == std::byte{}; });
-  }
-
-  SparseMemory data{kBytes};
-  std::array<uint64_t, 4> signals{};
-  WindowRegistry windows;
-  uint32_t data_window = 0;
-  uint32_t signal_window = 0;
-  std::unique_ptr<FabricPort> port;
-  std::optional<TcpStranger> stranger;
-  std::unique_ptr<Fabric> fabric;
-  std::vector<uint64_t> completed;
+  TcpStranger& stranger = strangers.front();
 };
 
 TEST_F(TcpWithABadPeer, AFrameMayComeByteByByte) {
   const std::string sent = bytes_of(frame(3, 5)) + "hello" + bytes_of(frame(9, 0)) + bytes_of(frame(10, 2)) + "ab";
   for (const char byte : sent) {
-    ASSERT_TRUE(stranger->say({byte}));
+    ASSERT_TRUE(stranger.say({byte}));
     ASSERT_EQ(poll(), PutResult::kSent) << fabric->failure();
   }
   ASSERT_TRUE(busily([&] { return poll() == PutResult::kSent && signal() == 3; })) << fabric->failure();
@@ -83,16 +44,16 @@ TEST_F(TcpWithABadPeer, AFrameMayComeByteByByte) {
 }
 
 TEST_F(TcpWithABadPeer, HalfAPutAddsToNoSignal) {
-  stranger->say(bytes_of(frame(0, 100)) + std::string(99, 'x'));
-  stranger->hang_up();
+  stranger.say(bytes_of(frame(0, 100)) + std::string(99, 'x'));
+  stranger.hang_up();
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure(), "rank 0 closed its connection to rank 1");
   EXPECT_EQ(signal(), 0u);
 }
 
 TEST_F(TcpWithABadPeer, HalfAHeaderIsAClosedConnection) {
-  stranger->say(bytes_of(frame(0, 100)).substr(0, 39));
-  stranger->hang_up();
+  stranger.say(bytes_of(frame(0, 100)).substr(0, sizeof(TcpFrame) - 1));
+  stranger.hang_up();
   EXPECT_TRUE(fails());
   EXPECT_TRUE(is_untouched());
 }
@@ -108,21 +69,21 @@ TEST_P(TcpWithABadFrame, FailsWithAReasonAndWritesNothing) {
       [](TcpFrame& f) { f.to_window = 2; },     [](TcpFrame& f) { f.to_offset = kHuge - 3; },
       [](TcpFrame& f) { f.signal_index = 4; },  [](TcpFrame& f) { f.signal_index = 0xffffffff; },
       [](TcpFrame& f) { f.signal_window = 2; }, [](TcpFrame& f) { f.bytes = kBytes + 1; },
+      [](TcpFrame& f) { f.num_parts = 0; },
   };
-  static_assert(std::size(kDamages) == 10);
+  static_assert(std::size(kDamages) == 11);
   TcpFrame bad = frame(0, 8);
   kDamages[GetParam()](bad);
-  stranger->say(bytes_of(bad) + "12345678");
+  stranger.say(bytes_of(bad) + "12345678");
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure().rfind("rank 0 sent rank 1 ", 0), 0u) << fabric->failure();
   EXPECT_TRUE(is_untouched());
-  EXPECT_EQ(stranger->hear(1), "") << "the connection should be closed";
+  EXPECT_EQ(stranger.hear(1), "") << "the connection should be closed";
 }
-INSTANTIATE_TEST_SUITE_P(All, TcpWithABadFrame, testing::Range(0, 10));
+INSTANTIATE_TEST_SUITE_P(All, TcpWithABadFrame, testing::Range(0, 11));
 
 TEST_F(TcpWithABadPeer, APeerThatTakesNothingIsNamedAtTheDeadline) {
-  Command command{0, 0, kBytes, data_window, data_window, signal_window, 0, 1, 0, 0, 0};
-  ASSERT_EQ(fabric->put(command, 0), PutResult::kSent);
+  ASSERT_EQ(fabric->put(command(kBytes), 0), PutResult::kSent);
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure(), "rank 0 took nothing from rank 1 for 300 ms");
   EXPECT_TRUE(completed.empty());
@@ -130,8 +91,7 @@ TEST_F(TcpWithABadPeer, APeerThatTakesNothingIsNamedAtTheDeadline) {
 
 // A rank that did not look for long finds a connection that the kernel has ended.
 TEST_F(TcpWithABadPeer, APeerThatTakesNothingIsNamedAlsoIfTheKernelIsFirst) {
-  Command command{0, 0, kBytes, data_window, data_window, signal_window, 0, 1, 0, 0, 0};
-  ASSERT_EQ(fabric->put(command, 0), PutResult::kSent);
+  ASSERT_EQ(fabric->put(command(kBytes), 0), PutResult::kSent);
   ASSERT_EQ(poll(), PutResult::kSent);
   std::this_thread::sleep_for(8 * kDeadline);  // the kernel's own time is what this is about
   EXPECT_TRUE(fails());
