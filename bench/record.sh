@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # bench/record.sh — runs on a Hopper GPU what docs/performance.md and the README's status table claim.
 #
-# usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER [tests|worlds|sanitizers|gemm|scale ...]
-# Writes worlds.jsonl, gemm.jsonl, scale.jsonl, checks.jsonl and log.txt; exits non-zero if anything was wrong.
+# usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER [tests|worlds|sanitizers|gemm|scale|processes|net ...]
+# Writes worlds.jsonl, gemm.jsonl, scale.jsonl, processes.jsonl, net.jsonl, checks.jsonl and log.txt; exits non-zero if anything was wrong.
 set -uo pipefail
 build=$1 out=$2
 shift 2
@@ -64,6 +64,7 @@ worlds() {
 tests() {
   check gpu_test "$build/tests/gpu_test" --gtest_brief=1
   check gpu_bench_test "$build/tests/gpu_bench_test" --gtest_brief=1
+  check gpu_process_test "$build/tests/gpu_process_test" --gtest_brief=1
 }
 
 sanitizers() {
@@ -88,7 +89,13 @@ scale() {
   step "$build/mkernel" bench all --nodes 2 --ranks 2 --repetitions 8 --json "$out/scale.jsonl"
 }
 
-(($#)) || set -- tests worlds sanitizers gemm scale
+# Ranks that are processes and share the GPU through MPS.
+processes() { step "$(dirname "$0")/processes.sh" "$build" "$out"; }
+
+# From the GPU to its proxy and back, and commands through ring and proxy.
+net() { step "$build/mkernel" netbench --net loopback --sizes 8 --json "$out/net.jsonl"; }
+
+(($#)) || set -- tests worlds sanitizers gemm scale processes net
 for part in "$@"; do "$part"; done
 
 ((failed == 0)) && echo "all right" || echo "something failed: see $out/log.txt"
