@@ -15,8 +15,8 @@ namespace {
 
 constexpr size_t kMostPieces = 64;
 
-// At once: other connections wait, and what they hold could travel meanwhile.  A call that has more to send goes on as
-// long as the peer takes it, and holds back the kernel's work on the same connection.
+// Other connections wait meanwhile.  A call that has more to send goes on as long as the peer takes it; with whole puts
+// of 16 MiB that carried a fifth less.
 constexpr uint64_t kMostPerTurn = 1 << 20;
 
 const sock_extended_err* zerocopy_report(msghdr& message) {
