@@ -136,7 +136,12 @@ void Rails::connect(const std::vector<std::string>& addresses) {
 
 void Rails::share_window(uint32_t window) {
   std::vector<std::string> mine;
-  for (const End& end : ends_) mine.push_back(end.port->share_window(window));
+  try {
+    for (const End& end : ends_) mine.push_back(end.port->share_window(window));
+  } catch (const Error& error) {
+    if (ends_.front().mover == nullptr || are_staged_) throw;
+    throw Error(error.code(), fmt::format("{}; MKERNEL_GPU_DIRECT=off goes by way of host memory", error.what()));
+  }
   const std::vector<std::string> keys = tell(mine, "the keys of a plan's windows");
   for (size_t i = 0; i < ends_.size(); ++i) {
     for (int rank = 0; rank < static_cast<int>(keys.size()); ++rank) {

@@ -83,6 +83,7 @@ void CudaMover::warm_up() {
     unwritten_.push_back(write_of(static_cast<uint64_t*>(on_device), 0));
     write_signals();
     check_cuda(cudaStreamSynchronize(in_.stream), "begin to write windows");
+    if (nic_writes_ == NicWrites::kFlushed) settle();
   };
   try {
     begin();

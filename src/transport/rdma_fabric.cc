@@ -148,9 +148,9 @@ void RdmaFabric::check_peers() {
   }
 }
 
-// A GPU tells nobody when signals are paid, so whoever has some under way polls on.
+// A GPU tells nobody when signals are paid, so whoever has some under way polls on; after a failure nobody polls them.
 void RdmaFabric::nap(std::chrono::microseconds most) {
-  if (!signals_.are_paying()) Fabric::nap(most);
+  if (!failure_.empty() || !signals_.are_paying()) Fabric::nap(most);
 }
 
 PutResult RdmaFabric::fail(std::string why) {
@@ -190,6 +190,7 @@ void RdmaFabric::wait_for_goodbyes() {
 void RdmaFabric::wait_for_signals() noexcept {
   const auto deadline = Clock::now() + kLastSignals;
   try {
+    if (!failure_.empty()) signals_.forget_due();
     while (signals_.are_paying() && Clock::now() < deadline) signals_.move();
   } catch (const std::exception&) {
     // The device has failed, and what it was asked for with it.

@@ -2,6 +2,8 @@
 // transport/rdma_signals.cc — see rdma_signals.h.
 #include "transport/rdma_signals.h"
 
+#include <utility>
+
 #include "base/atomics.h"
 
 namespace mk {
@@ -21,9 +23,10 @@ bool RdmaSignals::pay(const SignalPayment& payment) {
 void RdmaSignals::move() {
   if (!due_.empty()) {
     mover_->settle();
-    for (const Due& one : due_) mover_->land(nullptr, nullptr, 0, one.signal, one.amount, 0);
-    num_under_way_ += due_.size();
-    due_.clear();
+    for (const Due& one : std::exchange(due_, {})) {  // a landing that fails is not tried again
+      mover_->land(nullptr, nullptr, 0, one.signal, one.amount, 0);
+      ++num_under_way_;
+    }
   }
   if (num_under_way_ == 0) return;
   done_.clear();

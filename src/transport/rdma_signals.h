@@ -26,6 +26,9 @@ class RdmaSignals {
   // Pays what is due, and moves on what is on its way.  Throws Error if the device failed.
   void move();
 
+  // What is not on its way will not be paid.
+  void forget_due() { due_.clear(); }
+
   // Whether some are due or on their way.
   bool are_paying() const { return !due_.empty() || num_under_way_ > 0; }
 

@@ -17,9 +17,10 @@
 namespace mk {
 
 TcpFabric::TcpFabric(const PortSettings& settings, const WindowRegistry& windows, std::vector<std::vector<Fd>> sockets)
-    : settings_(settings), windows_(windows), epoll_(epoll_create1(EPOLL_CLOEXEC)), parts_(settings.world.nodes) {
+    : settings_(settings), windows_(windows), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   if (!epoll_) throw_errno("no epoll can be had", errno);
   const WorldShape& world = settings.world;
+  for (const std::vector<Fd>& to_node : sockets) parts_.emplace_back(static_cast<uint32_t>(to_node.size()));
   for (int node = 0; node < world.nodes; ++node) {
     const int peer = world.rank_at(node, world.local_of(settings.rank));
     for (Fd& socket : sockets[node]) {

@@ -13,28 +13,37 @@ namespace mk {
 
 class TcpParts {
  public:
-  // Whether the part may belong to its put, of which others may have landed.
-  bool fits(const TcpFrame& part) const {
-    const auto put = landing_.find(part.put);
-    return part.num_parts > 0 && (put == landing_.end() || put->second.num_parts == part.num_parts);
+  // `most`: of one put.
+  explicit TcpParts(uint32_t most) : most_(most) {}
+
+  // The header of a part is here.  False if there can be no such part of its put.
+  bool begin(const TcpFrame& part) {
+    if (part.num_parts == 1) return true;
+    if (part.num_parts == 0 || part.num_parts > most_) return false;
+    Landing& put = landing_.try_emplace(part.put, Landing{part}).first->second;
+    const TcpFrame& first = put.first;
+    return ++put.num_begun <= first.num_parts && part.num_parts == first.num_parts && part.amount == first.amount &&
+           part.signal_window == first.signal_window && part.signal_index == first.signal_index &&
+           part.to_window == first.to_window;
   }
 
-  // The last byte of a part that fits is in its window.  Whether all other parts of the put were there before.
+  // The last byte of a part that has begun is in its window.  Whether all other parts of the put were there before.
   bool completes(const TcpFrame& part) {
     if (part.num_parts == 1) return true;
-    Landing& put = landing_[part.put];
-    put.num_parts = part.num_parts;
-    if (++put.num_landed < put.num_parts) return false;
+    if (++landing_.at(part.put).num_landed < part.num_parts) return false;
     landing_.erase(part.put);
     return true;
   }
 
  private:
   struct Landing {
-    uint32_t num_parts = 0;
+    TcpFrame first;
+    uint32_t num_begun = 0;
     uint32_t num_landed = 0;
   };
-  std::unordered_map<uint32_t, Landing> landing_;  // by the put's number: those with parts here and parts missing
+
+  uint32_t most_;
+  std::unordered_map<uint32_t, Landing> landing_;  // by the put's number: those with parts begun and parts missing
 };
 
 }  // namespace mk

@@ -78,7 +78,7 @@ void TcpReceiver::take_staged() {
 }
 
 void TcpReceiver::open(const TcpFrame& frame) {
-  if (frame.magic != TcpFrame::kMagic || frame.to_rank != static_cast<uint32_t>(rank_) || !parts_.fits(frame)) {
+  if (frame.magic != TcpFrame::kMagic || frame.to_rank != static_cast<uint32_t>(rank_) || !parts_.begin(frame)) {
     throw Error(ErrorCode::kFabric, fmt::format("rank {} sent rank {} what is no frame for it", peer_, rank_));
   }
   std::byte* const to = windows_.find(frame.to_window, frame.to_rank, frame.to_offset, frame.bytes);

@@ -70,13 +70,22 @@ TEST(Split, LinksBindWhateverIsLeftToCompute) {
   }
 }
 
-// Staging ahead of the network gains nothing.
-TEST(Split, SendersKeepPaceWithTheNetworkWhateverElseMoves) {
+// Staging ahead of the network gains nothing, and what computes longer needs even fewer.
+TEST(Split, SendersKeepPaceWithTheSlowest) {
   constexpr Places kPlaces{33, 8};
-  for (const int64_t m : {1024, 8192, 65536}) {
-    const dense::Problem problem{{2, 2}, m, 1536, 4096, DType::kBf16, BOrder::kKN};
-    EXPECT_EQ(ag_gemm_op::choose_roles(problem, {}, kPlaces).send, 3) << m;
-  }
+  const auto senders = [](int64_t m, int64_t n, const Places& places) {
+    return ag_gemm_op::choose_roles({{2, 2}, m, n, 4096, DType::kBf16, BOrder::kKN}, {}, places).send;
+  };
+  for (const int64_t m : {1024, 8192, 65536}) EXPECT_EQ(senders(m, 1536, kPlaces), 3) << m;
+  EXPECT_EQ(senders(8192, 7680, kPlaces), 1);
+}
+
+// Threads of a CPU are as many for each byte.
+TEST(Split, OnACpuSendersHaveTheirShareOfTheBytes) {
+  const RoleCounts roles =
+      ag_gemm_op::choose_roles({{2, 2}, 8192, 1536, 4096, DType::kBf16, BOrder::kKN}, {}, Places{64});
+  EXPECT_EQ(roles.send, 1);
+  EXPECT_EQ(roles.intra, 3);
 }
 
 TEST(Split, AllReduceGivesItsLinksMoreWhereTheyTakeTwiceAsLong) {

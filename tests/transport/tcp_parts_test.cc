@@ -124,6 +124,25 @@ TEST_F(TcpInParts, PartsThatDisagreeInTheirNumberFailTheFabric) {
   EXPECT_EQ(signal(), 0u);
 }
 
+TEST_F(TcpInParts, PartsThatPayDifferentlyFailTheFabric) {
+  strangers[0].say(part(0, 0, kText));
+  ASSERT_TRUE(lands(0, "abcde"));
+  TcpFrame bad = frame(5, 5);
+  bad.num_parts = kConnections;
+  ++bad.amount;
+  strangers[1].say(bytes_of(bad) + "fghij");
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(signal(), 0u);
+}
+
+TEST_F(TcpInParts, APutOfMorePartsThanThereAreConnectionsFailsTheFabric) {
+  TcpFrame bad = frame(0, 5);
+  bad.num_parts = kConnections + 1;
+  strangers[0].say(bytes_of(bad) + "abcde");
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(fabric->failure(), "rank 0 sent rank 1 what is no frame for it");
+}
+
 // What a connection brings first.
 TcpFrame first_frame(const std::string& heard) {
   TcpFrame frame;

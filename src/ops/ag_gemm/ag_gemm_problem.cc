@@ -21,8 +21,8 @@ constexpr int64_t kMostParts = 16;
 constexpr double kSpare = 0.45;
 constexpr double kSpareOfLinks = 1.45;
 
-// Those that stage for the network keep pace with it, by so much: compute waits for what the others pass on, and
-// staging ahead of the network gains nothing.
+// Those that stage for the network keep pace with the launch, by so much: compute waits for what the others pass on,
+// and staging ahead of the network gains nothing.
 constexpr double kSendPace = 1.1;
 
 // Rows of other nodes come until the end, and a band is begun when its last rows are there: one that a wave computes
@@ -109,7 +109,8 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
     if (time.compute < time.links) work.spare = kSpareOfLinks;
     const int all = dense::fair_share(places, 1, work);
     const double staged_per_second = 2 * shard / time.slowest();
-    const auto senders = static_cast<int>(std::lround(kSendPace * staged_per_second / dense::kMovedPerWorkerSecond));
+    const double paced = std::round(kSendPace * staged_per_second / dense::kMovedPerWorkerSecond);
+    const int senders = static_cast<int>(places.sharing == 1 ? all / copies : paced);
     if (has_nodes) roles.send = has_peers ? std::clamp(senders, 1, std::max(1, all - 1)) : all;
     roles.intra = has_peers ? std::max(1, all - roles.send) : 0;
   }
