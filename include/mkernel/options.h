@@ -51,7 +51,7 @@ struct Options {
 
   // Whether NICs read and write windows in a GPU's memory themselves: auto, on or off.  Auto: if those of all ranks
   // can; else, and with off, puts go by way of host memory.  On: a rank that cannot is an Error.  Nothing to worlds on
-  // CPUs.
+  // CPUs, of one node, or in one process.
   std::string gpu_direct = "auto";
 
   // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,
