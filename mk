@@ -144,6 +144,7 @@ run_tests() {
 run_all_tests() {
   local tree
   timed build build build all
+  wait  # for the guest
   timed tests run_tests build
   # Under sanitizers only the tests are built, with little optimisation: half the time to build.
   local sanitized=(-DMKERNEL_CUDA=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1)
@@ -170,7 +171,7 @@ run_all_tests() {
 in_tree=()  # a command that starts what is built and tested
 case "${1:-}" in
   "") echo "$usage" >&2; exit 2 ;;
-  test) install_missing; install_for_tests; make_guest; run_all_tests ;;
+  test) install_missing; install_for_tests; make_guest & run_all_tests ;;
   build) install_missing; build build all ;;
   *)
     install_missing
