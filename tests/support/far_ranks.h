@@ -29,7 +29,7 @@ class FarRanks {
         device_(device),
         memory_(sizeof(FarCounts)),
         rendezvous_(std::make_unique<Rendezvous>()) {
-    options.timeout_ms = 20'000;
+    options.timeout_ms = 60'000;
     options.net = net;
   }
 
