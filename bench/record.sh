@@ -3,7 +3,8 @@
 # bench/record.sh — runs on a Hopper GPU what docs/performance.md and the README's status table claim.
 #
 # usage: bench/record.sh BUILD_FOLDER OUTPUT_FOLDER [tests|worlds|sanitizers|gemm|scale|processes|net ...]
-# Writes worlds.jsonl, gemm.jsonl, scale.jsonl, processes.jsonl, net.jsonl, checks.jsonl and log.txt; exits non-zero if anything was wrong.
+# Writes worlds.jsonl, gemm.jsonl, scale.jsonl, processes.jsonl, net.jsonl, checks.jsonl and log.txt; exits non-zero if
+# anything was wrong.
 set -uo pipefail
 build=$1 out=$2
 shift 2

@@ -4,7 +4,7 @@
 //
 // One warp is a worker: it hands a put to its machine, and waits for the signal that the put pays, in pinned memory.
 // Beside that, one thread writes a word and waits for another, which a host thread writes as soon as it sees the first.
-// Both are the product's own memory and clocks; batches of both take turns.
+// Both times are read off the GPU's clock; batches of both take turns.
 #pragma once
 
 #include "bench/statistics.h"

@@ -2,7 +2,6 @@
 // bench/round_trip_cuda.cu — see round_trip.h.
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <memory>
 #include <thread>
 #include <vector>

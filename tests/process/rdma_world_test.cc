@@ -23,7 +23,7 @@
 namespace mk::test {
 namespace {
 
-constexpr int kSeeds = 30, kLaunches = 3;
+constexpr int kSeeds = 30, kLaunches = 5;
 constexpr Shape kShape{13, 21, 3};
 
 void choose_seed(int seed) { setenv("MKERNEL_SOFT_NIC", ("seed=" + std::to_string(seed)).c_str(), 1); }
