@@ -26,6 +26,7 @@ struct RankView {
   RingView ring;
   uint64_t* exits = nullptr;
   uint64_t* settlers = nullptr;      // workers that have begun to settle, over all launches
+  uint64_t* steps = nullptr;         // waves of tiles that compute blocks have come to, over all launches
   uint64_t* nvlink_bytes = nullptr;  // bytes this rank moved to or from peers of its node, over all launches
   uint64_t* stop = nullptr;          // host-visible; non-zero: leave
   FaultRecord* faults = nullptr;     // host-visible; [worker]

@@ -68,6 +68,7 @@ void Plan::open(const PlanSite& site) {
     view.ring = site.rings[rank];
     view.exits = &counters->exits;
     view.settlers = &counters->settlers;
+    view.steps = &counters->steps;
     view.nvlink_bytes = &counters->nvlink_bytes;
     view.stop = site.stop;
     view.faults = reinterpret_cast<FaultRecord*>(keep(spec_.workers * sizeof(FaultRecord), Buffer::Kind::kShared));

@@ -78,6 +78,7 @@ class Plan {
   struct Counters {  // near the workers
     uint64_t exits = 0;
     uint64_t settlers = 0;
+    uint64_t steps = 0;
     uint64_t nvlink_bytes = 0;
   };
 

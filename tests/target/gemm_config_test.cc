@@ -89,6 +89,14 @@ TEST(GemmTiles, WavesAreFilledWithANarrowerTile) {
   EXPECT_EQ(choose({8192, 1, 8192, 8192}), (GemmTile{128, 256, 2}));
 }
 
+// A quarter of a GPU does with a long k; a whole one has its L2 for itself and would lose 1 % (docs/performance.md).
+TEST(GemmTiles, BlocksOfAPartOfAGpuKeepStepWhereKIsLong) {
+  EXPECT_TRUE(keeps_step(30, 7040));
+  EXPECT_TRUE(keeps_step(66, 4096));
+  EXPECT_FALSE(keeps_step(30, 3456));
+  EXPECT_FALSE(keeps_step(132, 16384));
+}
+
 // A box that is too wide would write into the next tile, one that is too narrow would leave a gap.
 template <class Config>
 void expect_boxes_to_cover_a_part() {

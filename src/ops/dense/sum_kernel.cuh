@@ -21,6 +21,7 @@
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
+#include "target/sm90/in_step.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/with_config.cuh"
@@ -44,8 +45,10 @@ __device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90:
     for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
   }
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
+  sm90::InStep in_step(p.view, post, p.layout.num_tiles(), p.layout.k);
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
+    in_step.next();
     job.load(&p.a, {tile.row_block * image.tile_m, tile.source, 0, tile.col_block * image.tile_n});
     return true;
   });

@@ -111,6 +111,9 @@ struct GemmWork {
 // Of `tiles`, the one that computes `work` soonest on so many blocks: whole waves of tiles, each at its rate.
 GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, const GemmBlocks& blocks);
 
+// Whether so many compute blocks keep step (in_step.cuh): if they are at most half of an H200, and k is long.
+constexpr bool keeps_step(int blocks, int64_t k) { return blocks <= 66 && k >= 4096; }
+
 bool fits(const GemmTile& tile, const GemmBlocks& blocks);
 bool has_tile(std::span<const GemmTile> tiles, const GemmTile& tile);
 std::string names_of(std::span<const GemmTile> tiles);  // "128x256x2, …"

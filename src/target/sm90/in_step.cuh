@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/in_step.cuh — compute blocks of a rank begin each wave of tiles together.
+//
+// Blocks of a wave share rows of A and columns of B: what one loads the others find in the L2, as long as all are at
+// about the same k.  Where a rank has a part of a GPU, and so a part of its L2, and k is long, blocks drift so far
+// apart that each loads from memory by itself, and they do not find back (docs/performance.md).  So a block that has
+// come to a wave waits for the others.  Nothing depends on it: who has waited for kPatienceNs goes on.
+#pragma once
+
+#include <cstdint>
+
+#include "core/rank_view.h"
+#include "core/roles.h"
+#include "target/sm90/gemm_config.h"
+#include "target/sm90/ptx.cuh"
+
+namespace mk::sm90 {
+
+class InStep {
+ public:
+  // For a compute block of a launch with so many tiles and such a k.
+  __device__ InStep(const RankView& view, const Post& post, int64_t tiles, int64_t k)
+      : view_(view), blocks_(post.count), waves_(keeps_step(post.count, k) ? tiles / post.count : 0) {}
+
+  // A warp calls this before it loads a tile.  The first wave begins together by itself, and the last, if it is not a
+  // whole one, is not waited for.
+  __device__ void next() {
+    const int64_t wave = wave_++;
+    if (wave == 0 || wave >= waves_) return;
+    if (is_one_lane()) come_to(wave);
+    __syncwarp();
+  }
+
+ private:
+  static constexpr uint64_t kPatienceNs = 200'000;
+
+  __device__ void come_to(int64_t wave) {
+    const uint64_t launch = view_.epoch_after(SystemAtomics::load_acquire(view_.exits)) - 1;
+    const uint64_t all = (launch * (waves_ - 1) + wave) * blocks_;
+    SystemAtomics::add_relaxed(view_.steps, 1);
+    const uint64_t began = clock_ns();
+    while (SystemAtomics::load_relaxed(view_.steps) < all && clock_ns() - began < kPatienceNs) {
+    }
+  }
+
+  const RankView& view_;
+  const int blocks_;
+  const int64_t waves_;  // whole ones; 0: this launch does not keep step
+  int64_t wave_ = 0;
+};
+
+}  // namespace mk::sm90
