@@ -28,7 +28,8 @@ class AgGemmBaseline : public Baseline {
     const RankTensors& own = operands_.set(0)[0];
     operands_.engine().fill(gathered_[0].view, {});
     for (const int64_t rows : heights()) {
-      gemm_.prepare({rows, case_.n, case_.k}, {gathered_[0].view.data, own.b.data, own.c.data}, stream);
+      const GemmOperands operands{gathered_[0].view.data, own.b.data, own.c.data};
+      gemm_.prepare({rows, case_.n, case_.k}, {&operands, 1}, stream);
     }
   }
 

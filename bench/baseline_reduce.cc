@@ -40,11 +40,11 @@ class ReduceBaseline : public Baseline {
     const auto stream = static_cast<cudaStream_t>(rig_.world().device().stream(0));
     const RankTensors& own = operands_.set(0)[0];
     const GemmOperands operands{own.a.data, own.b.data, partial_[0].view.data};
-    gemm_.prepare(all_rows(), operands, stream);
+    gemm_.prepare(all_rows(), {&operands, 1}, stream);
     for (const int num_chunks : kChunkCounts) {
       const Cut cut(case_.shard_rows(), num_chunks);
-      gemm_.prepare(rows_of_all_shards(cut.rows(0)), operands, stream);
-      gemm_.prepare(rows_of_all_shards(cut.rows(cut.count() - 1)), operands, stream);
+      gemm_.prepare(rows_of_all_shards(cut.rows(0)), {&operands, 1}, stream);
+      gemm_.prepare(rows_of_all_shards(cut.rows(cut.count() - 1)), {&operands, 1}, stream);
     }
   }
 

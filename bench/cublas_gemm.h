@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // bench/cublas_gemm.h — matrix products by cuBLAS, the fastest it offers for a shape.
 //
-// For each shape cublasLt is asked for its best algorithms; they are timed once, and the fastest is kept.
+// For each shape cublasLt is asked for its best algorithms; they are timed before the first product, and the fastest is
+// kept.
 #pragma once
 
 #include <cublasLt.h>
@@ -9,6 +10,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "base/cuda_api.h"
@@ -42,9 +44,9 @@ class CublasGemm {
   CublasGemm(const CublasGemm&) = delete;
   ~CublasGemm();
 
-  // Before the first run of a shape, with nothing else on the device: tries the candidates on `operands`, whose
-  // c is overwritten.
-  void prepare(const GemmShape& shape, const GemmOperands& operands, cudaStream_t stream);
+  // Before the first run of a shape, with nothing else on the device: tries the candidates on `sets` of operands in
+  // turn, whose c is overwritten.  Which is the best may hang on how much of them the L2 still has.
+  void prepare(const GemmShape& shape, std::span<const GemmOperands> sets, cudaStream_t stream);
 
   // Queues one product of a prepared shape.
   void run(const GemmShape& shape, const GemmOperands& operands, int lane, cudaStream_t stream) const;
@@ -60,7 +62,7 @@ class CublasGemm {
   void describe(const GemmShape& shape, Plan& plan) const;
   std::vector<cublasLtMatmulAlgo_t> candidates(const GemmShape& shape, const Plan& plan) const;
   cublasStatus_t launch(const Plan& plan, const GemmOperands& operands, int lane, cudaStream_t stream) const;
-  double time_us(const Plan& plan, const GemmOperands& operands, cudaStream_t stream) const;
+  double time_us(const Plan& plan, std::span<const GemmOperands> sets, cudaStream_t stream) const;
 
   cudaDataType type_;
   BOrder order_;

@@ -88,7 +88,9 @@ class Contest {
       fill(in.a, device, 2 * i);
       fill(in.b, device, 2 * i + 1);
     }
-    cublas_.prepare(cublas_shape(), operands(0), stream());
+    std::vector<mk::bench::GemmOperands> all;
+    for (int set = 0; set < sets; ++set) all.push_back(operands(set));
+    cublas_.prepare(cublas_shape(), all, stream());
   }
 
   void ours(int set) {
