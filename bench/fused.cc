@@ -37,9 +37,9 @@ bool leaves_rings(int communicating) {
 Split split_of(const FusedRun& run, RoleCounts chosen) {
   if (run.shape.world.nodes == 1) return run.split;
   if (!dense::is_open(run.split)) {
-    check_arg(leaves_rings(chosen.communicating()),
+    check_arg(leaves_rings(chosen.apart()),
               "split has {} workers that communicate; of the last eight the NIC needs four, so 4 or 12 are fine",
-              chosen.communicating());
+              chosen.apart());
     return run.split;
   }
   // Half an SM is too little for sums.

@@ -46,7 +46,8 @@ void add_flag(CLI::App& app, const std::string& flag, const char* type, const st
 inline void add_split(CLI::App& app, Split& split) {
   add_flag(app, "--split", "ROLES",
            "workers of a rank by role: compute=N,intra=N,send=N,reduce=N, none where left out; on a GPU those "
-           "that do not compute are warps, eight to an SM [chosen for the shape]",
+           "that do not compute are warps, eight to an SM, and ag_gemm with intra=0 has one in each block that "
+           "computes [chosen for the shape]",
            [&split](const std::string& text) { split = read_split("--split", text); });
 }
 

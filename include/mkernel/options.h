@@ -8,8 +8,8 @@
 namespace mk {
 
 // How many workers of a rank play each role.  A worker is a thread on a CPU.  On a GPU one that computes is a
-// block with an SM of its own, and the others are warps, eight to an SM.  All zero means: the operator
-// chooses for the shape.
+// block with an SM of its own, and the others are warps, eight to an SM.  ag_gemm with no `intra` has a warp for it
+// in each block that computes, which costs no SM.  All zero means: the operator chooses for the shape.
 struct Split {
   int compute = 0;  // tile maths
   int intra = 0;    // moves data to the peers of the node: own, and what the network brought

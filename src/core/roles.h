@@ -2,7 +2,8 @@
 // core/roles.h — which role a worker plays.
 //
 // Workers are numbered 0 … total-1 inside their rank.  Communication roles take the lowest numbers:
-// a GPU starts blocks in order, and what others wait for should start first.
+// a GPU starts blocks in order, and what others wait for should start first.  A worker beside one that computes
+// comes right after it.
 #pragma once
 
 #include <cstdint>
@@ -40,27 +41,45 @@ struct RoleCounts {
   int send = 0;
   int compute = 0;
   int reduce = 0;
+  bool intra_inside = false;  // each compute worker has an intra worker beside it, on its place: they are as many
 
   MK_HD constexpr int total() const { return intra + send + reduce + compute; }
   MK_HD constexpr int communicating() const { return total() - compute; }
+  // Those that communicate and are not beside one that computes.
+  MK_HD constexpr int apart() const { return communicating() - (intra_inside ? intra : 0); }
+
+  MK_HD constexpr int workers_beside() const { return intra_inside ? 2 : 1; }  // of a compute worker's place
+  MK_HD constexpr int compute_worker(int index) const { return apart() + index * workers_beside(); }
 
   // Compute is looked at first: most workers are that, and a launch waits for their first copy.
   MK_HD constexpr Post post_of(int worker) const {
-    const int others = communicating();
-    if (worker >= others) return {Role::kCompute, worker - others, compute};
-    if (worker < intra) return {Role::kIntra, worker, intra};
-    worker -= intra;
+    const int after = worker - apart();
+    if (after >= 0) {
+      if (!intra_inside) return {Role::kCompute, after, compute};
+      return after % 2 == 0 ? Post{Role::kCompute, after / 2, compute} : Post{Role::kIntra, after / 2, intra};
+    }
+    if (!intra_inside) {
+      if (worker < intra) return {Role::kIntra, worker, intra};
+      worker -= intra;
+    }
     if (worker < send) return {Role::kSend, worker, send};
     worker -= send;
     return {Role::kReduce, worker, reduce};
   }
 };
 
+// The same with an intra worker beside each that computes, and none elsewhere.
+MK_HD constexpr RoleCounts with_intra_inside(RoleCounts roles) {
+  roles.intra = roles.compute;
+  roles.intra_inside = true;
+  return roles;
+}
+
 // Communication workers on an SM: a warp each; its shared memory has room for what so many have in flight.
 constexpr int kCommunicationWorkersPerSm = 8;
 
 // Where the workers of a rank are: a thread each on a CPU; on a GPU an SM for each compute worker, while
-// communication workers, which mostly wait, share one.
+// communication workers, which mostly wait, share one, or are beside those that compute.
 struct Places {
   int count = 1;
   int sharing = 1;  // communication workers of one place
@@ -68,7 +87,7 @@ struct Places {
   MK_HD constexpr Places(int number, int communication_workers = 1) : count(number), sharing(communication_workers) {}
 
   MK_HD constexpr int of_communication(const RoleCounts& roles) const {
-    return (roles.communicating() + sharing - 1) / sharing;
+    return (roles.apart() + sharing - 1) / sharing;
   }
   MK_HD constexpr int needed_by(const RoleCounts& roles) const { return of_communication(roles) + roles.compute; }
 };

@@ -58,6 +58,17 @@ TEST_P(GpuEngine, EveryTileIsExactInAWorldOfSeveralNodes) {
   }
 }
 
+// In the room that its buffers leave, a worker copies beside the jobs of a block.
+TEST_P(GpuEngine, EveryTileIsExactBesideAWorkerThatCopies) {
+  MK_NEEDS_GPU();
+  if (asked.cluster > 1) GTEST_SKIP() << "a cluster's blocks have no room for it";
+  World world = gpu_world({1, 4});
+  for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}, Shape{700, 264, 136}}) {
+    const RunOptions options{.dtype = dtype, .launches = 3, .split = {.compute = 4}};
+    EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
+  }
+}
+
 class GpuEpilogue : public testing::TestWithParam<std::tuple<GemmForm, DType>> {
  protected:
   const GemmForm form = std::get<0>(GetParam());

@@ -61,6 +61,19 @@ TEST_P(GpuFault, ABlockWithDozensOfTilesThatNeverComeLeavesToo) {
   EXPECT_TRUE(throws(ErrorCode::kTimeout, {"waited 200 ms for"}, [&] { world.synchronize(); }));
 }
 
+// A block whose jobs and whose worker inside both wait for the same rank has a record of each.
+TEST(GpuFaultInside, TheWorkerInsideAndTheOneThatComputesBothSayWhatTheyWaitedFor) {
+  MK_NEEDS_GPU();
+  World world = World::local(1, 2, DeviceKind::kCuda, {.timeout_ms = 200});
+  AgGemmLaunch host({1, 2}, {600, 520, 136}, DType::kBf16, 1);
+  GpuLaunch gpu(world, host);
+  launch_all_but_one(world, gpu, {.compute = 1});
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"waited 200 ms for"}, [&] { world.synchronize(); }));
+  std::set<Role> waited;
+  for (const FaultRecord& record : world.state().faults()) waited.insert(record.role);
+  EXPECT_EQ(waited, (std::set{Role::kIntra, Role::kCompute}));
+}
+
 TEST_P(GpuFault, LaunchesQueuedBehindTheOneThatFailedDoNotHideIt) {
   MK_NEEDS_GPU();
   const WorldShape shape = GetParam();

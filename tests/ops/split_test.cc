@@ -7,6 +7,7 @@
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
+#include "tests/support/expect_error.h"
 
 namespace mk::test {
 namespace {
@@ -78,6 +79,44 @@ TEST(Split, SendersKeepPaceWithTheSlowest) {
   };
   for (const int64_t m : {1024, 8192, 65536}) EXPECT_EQ(senders(m, 1536, kPlaces), 3) << m;
   EXPECT_EQ(senders(8192, 7680, kPlaces), 1);
+}
+
+// Copies of a node go on beside the maths and cost no place; those that feed on the network have places of their own.
+TEST(Split, InsideANodeEveryPlaceComputes) {
+  for_each_choice([](const RoleCounts&, const dense::Problem& problem, const Places& places) {
+    const RoleCounts roles = ag_gemm_op::choose_roles(problem, {}, places);
+    const bool is_one_node = problem.world.nodes == 1 && problem.world.ranks > 1;
+    EXPECT_EQ(roles.intra_inside, is_one_node);
+    EXPECT_TRUE(!is_one_node || roles.compute == places.count);
+  });
+}
+
+TEST(Split, ACallersSplitWithoutIntraMeansInsideOnAGpu) {
+  const auto roles = [](const WorldShape& world, const Split& split, const Places& places) {
+    return ag_gemm_op::choose_roles(problem_of(world, 4096), split, places);
+  };
+  constexpr Places kGpu{33, 8};
+  EXPECT_EQ(roles({1, 4}, {.compute = 33}, kGpu).intra, 33);
+  EXPECT_TRUE(roles({2, 2}, {.compute = 32, .send = 4}, kGpu).intra_inside);
+  EXPECT_FALSE(roles({1, 4}, {.compute = 32, .intra = 8}, kGpu).intra_inside);
+  EXPECT_FALSE(roles({2, 1}, {.compute = 32, .send = 8}, kGpu).intra_inside) << "there are no peers";
+  EXPECT_TRUE(refuses({"split.intra is 0", "at least 1"}, [&] { roles({1, 4}, {.compute = 2}, Places{33}); }));
+  EXPECT_TRUE(refuses({"split asks for 34"}, [&] { roles({1, 4}, {.compute = 34}, kGpu); }));
+  EXPECT_TRUE(refuses({"split.intra is 0", "at least 1"}, [&] {
+    gemm_ar_op::choose_roles(problem_of({1, 4}, 4096), AllReducePath::kTwoShot, {.compute = 20, .reduce = 8}, kGpu);
+  }));
+}
+
+// Blocks of a cluster have no room for a worker.
+TEST(Split, WithWorkersInsideNoClusterIsChosenOrTaken) {
+  const dense::Problem problem{{1, 2}, 16384, 8192, 512, DType::kBf16, BOrder::kKN};
+  const auto tile = [&](const TileSize& asked, const RoleCounts& roles) {
+    return ag_gemm_op::choose_tile(problem, asked, DeviceKind::kCuda, roles);
+  };
+  const RoleCounts inside = with_intra_inside({.compute = 132});
+  EXPECT_EQ(tile({}, inside).cluster, 1);
+  EXPECT_EQ(tile({}, {.intra = 16, .compute = 130}).cluster, 2) << "without workers inside it would be";
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "132 blocks that compute and copy"}, [&] { tile({128, 256, 2}, inside); }));
 }
 
 // Threads of a CPU are as many for each byte.

@@ -11,12 +11,14 @@
 namespace mk::test {
 
 // Wanted counts; a role the world has no use for gets none.
-inline constexpr std::array<RoleCounts, 4> kSplits = {{{1, 1, 1}, {2, 1, 5}, {3, 2, 7}, {16, 2, 114}}};
+inline constexpr std::array<RoleCounts, 5> kSplits = {
+    {{1, 1, 1}, {2, 1, 5}, {3, 2, 7}, {16, 2, 114}, with_intra_inside({0, 2, 7})}};
 
 inline RoleCounts roles_for(const WorldShape& world, const RoleCounts& wanted) {
   const bool has_peers = world.ranks > 1;
   const bool has_nodes = world.nodes > 1;
-  return {has_peers ? wanted.intra : 0, has_nodes ? wanted.send : 0, wanted.compute};
+  const RoleCounts roles{has_peers ? wanted.intra : 0, has_nodes ? wanted.send : 0, wanted.compute};
+  return has_peers && wanted.intra_inside ? with_intra_inside(roles) : roles;
 }
 
 inline ag_gemm_op::Layout layout_of(const WorldShape& world, const Shape& shape,

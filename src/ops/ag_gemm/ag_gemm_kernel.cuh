@@ -88,6 +88,14 @@ __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::Ge
   });
 }
 
+template <class Config, class Element, class Pace>
+__device__ void copy_rows(const Params<Pace>& p, int worker, sm90::GemmShared<Config, Element>& shared) {
+  const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces&) {
+    communicate(machine, p.layout, own);
+  };
+  sm90::be_worker<Pace>(p.view, p.layout.roles, worker, p.pace, shared.ring.pieces(), work);
+}
+
 // ptxas puts the branch not taken first: written so, the code up to the first copy lies at the kernel's beginning.
 // Inlined always: a call would cost registers that the maths warps do not have.
 template <class Config, class Element, BOrder kOrder, class Pace>
@@ -104,7 +112,11 @@ __device__ __forceinline__ void compute(const Params<Pace>& p, Post post, int wo
     if (threadIdx.x >= 32) {
       if (threadIdx.x < 64) sm90::prepare_stores(shared);
       sm90::begin_jobs<Config>();
-      if (threadIdx.x < 64 && sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
+      if (threadIdx.x < 64) {
+        if (sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
+      } else if constexpr (Config::kRingPiece > 0) {
+        if (threadIdx.x < 96 && p.layout.roles.intra_inside) copy_rows<Config>(p, worker + 1, shared);
+      }
     } else {
       load_tiles<Config, Element, kOrder>(p, post, worker, shared);
     }
@@ -123,7 +135,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __gr
     };
     sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
   } else {
-    const int worker = roles.communicating() + compute_block;
+    const int worker = roles.compute_worker(compute_block);
     compute<Config, Element, kOrder>(p, {Role::kCompute, compute_block, roles.compute}, worker, memory);
   }
   __syncthreads();

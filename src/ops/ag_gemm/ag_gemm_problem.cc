@@ -69,15 +69,16 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
     return kCpuTile;
   }
   const int64_t shards = problem.world.size();
-  const sm90::GemmBlocks blocks{roles.compute, sm90::communication_blocks(roles)};
+  const sm90::GemmBlocks blocks{roles.compute, sm90::communication_blocks(roles), roles.intra_inside};
   sm90::GemmTile tile{asked.m, asked.n, asked.cluster};
   if (tile == sm90::GemmTile{0, 0, 0}) {
     tile = sm90::choose_tile(sm90::kGemmTiles, {problem.m / shards, shards, problem.n, problem.k}, blocks);
   }
   check_arg(sm90::has_tile(sm90::kGemmTiles, tile), "tile is {}x{}x{}; it must be one of {}", tile.m, tile.n,
             tile.cluster, sm90::names_of(sm90::kGemmTiles));
-  check_arg(sm90::fits(tile, blocks), "tile.cluster is {}; with {} blocks that compute and {} that do not it must be 1",
-            tile.cluster, blocks.compute, blocks.others);
+  check_arg(sm90::fits(tile, blocks),
+            "tile.cluster is {}; with {} blocks that compute{} and {} that do not it must be 1", tile.cluster,
+            blocks.compute, blocks.have_workers ? " and copy" : "", blocks.others);
   const int rows = tile.m * tile.cluster;
   return {.m = rows,
           .n = tile.n,
@@ -89,8 +90,11 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
   const bool has_peers = problem.world.ranks > 1;
   const bool has_nodes = problem.world.nodes > 1;
   if (!dense::is_open(asked)) {
-    return dense::checked_split("ag_gemm", problem.world, asked, {.intra = has_peers, .send = has_nodes}, places);
+    const dense::RolesNeeded needed{.intra = has_peers, .send = has_nodes, .intra_may_be_inside = true};
+    return dense::checked_split("ag_gemm", problem.world, asked, needed, places);
   }
+  // Inside a node copies cost no place (docs/performance.md).  Between nodes they have to keep up with the network.
+  if (has_peers && !has_nodes && places.sharing > 1) return with_intra_inside({.compute = places.count});
   // A rank gives its shard to its peers, stages it for the network, which takes it to every other node, and passes on
   // what it gets from there.
   const WorldShape& world = problem.world;

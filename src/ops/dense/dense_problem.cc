@@ -111,8 +111,9 @@ bool is_open(const Split& split) {
 
 RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
                          const Places& places) {
+  const bool is_inside = needed.intra && needed.intra_may_be_inside && places.sharing > 1 && asked.intra == 0;
   const RoleRow rows[] = {{"compute", asked.compute, true},
-                          {"intra", asked.intra, needed.intra},
+                          {"intra", asked.intra, needed.intra && !is_inside},
                           {"send", asked.send, needed.send},
                           {"reduce", asked.reduce, needed.reduce}};
   for (const RoleRow& row : rows) {
@@ -127,7 +128,7 @@ RoleCounts checked_split(const char* op, const WorldShape& world, const Split& a
   check_arg(places.needed_by(roles) <= places.count,
             "split asks for {} workers on {} places ({} that communicate share one); a rank of this world has {}",
             roles.total(), places.needed_by(roles), places.sharing, places.count);
-  return roles;
+  return is_inside ? with_intra_inside(roles) : roles;
 }
 
 RankTime time_of(const Places& places, const RankWork& work) {
@@ -169,6 +170,7 @@ std::string in_words(const RoleCounts& roles) {
     if (count > 0) words += fmt::format("{}{} {}", words.empty() ? "" : " ", name_of(role), count);
   };
   say(Role::kIntra, roles.intra);
+  if (roles.intra_inside) words += " inside";
   say(Role::kSend, roles.send);
   say(Role::kReduce, roles.reduce);
   say(Role::kCompute, roles.compute);

@@ -67,6 +67,7 @@ struct RolesNeeded {
   bool intra = false;
   bool send = false;
   bool reduce = false;
+  bool intra_may_be_inside = false;  // on a GPU: none of that role then means one beside each compute worker
 };
 
 bool is_open(const Split& split);  // the caller leaves it to the operator

@@ -95,7 +95,7 @@ __device__ void write_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90
 template <class Config, class Element, class Op, class Pace>
 __device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
                               sm90::GemmShared<Config, Element>& shared) {
-  const int worker = p.layout.roles.communicating() + post.index;
+  const int worker = p.layout.roles.compute_worker(post.index);
   sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
   sm90::StoreJob<Config, Element> job(shared);
   const int receivers = Op::num_receivers(p.layout);

@@ -40,6 +40,17 @@ struct BulkRings {
   }
 };
 
+// The ring of a worker beside the jobs of a compute block, in what those leave; of nothing where they leave nothing.
+template <uint32_t kBytes>
+struct InsideRing {
+  alignas(128) std::byte data[BulkPieces::kPieces][kBytes];
+  uint64_t loaded[BulkPieces::kPieces];
+
+  __device__ BulkPieces pieces() { return {data[0], loaded, kBytes}; }
+};
+template <>
+struct InsideRing<0> {};
+
 class BulkCopier {
  public:
   // The pieces must not be used by anyone else; one thread calls this before the block synchronises.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/communication_block.cuh — a block whose warps are communication workers.
+// target/sm90/communication_block.cuh — warps that are communication workers: those of a block for it, and one beside
+// the jobs of a compute block.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,20 @@ namespace mk::sm90 {
 template <class Config, class Element>
 constexpr size_t kBlockShared = std::max(sizeof(GemmShared<Config, Element>), sizeof(BulkRings)) + 1024;
 
+// One warp is `worker`: it prepares its pieces and calls work(machine, post, pieces).
+template <class Pace, class Work>
+__device__ void be_worker(const RankView& view, const RoleCounts& roles, int worker, const typename Pace::Setting& pace,
+                          const BulkPieces& pieces, Work&& work) {
+  const bool is_first_lane = threadIdx.x % 32 == 0;
+  if (is_first_lane) BulkCopier::prepare(pieces);
+  __syncwarp();
+  const Post post = roles.post_of(worker);
+  Sm90Machine<WarpCrew, Pace> machine(view, post, worker, pieces, Pace(pace));
+  work(machine, post, pieces);
+  machine.close();
+  if (is_first_lane) Pace(pace).leave();
+}
+
 // Every thread of a communication block calls this; warps that are workers call work(machine, post, pieces).  Where
 // the pace asks for it a warp of the last block serves puts, with the rings that its workers leave, if they leave any.
 template <class Pace, class Work>
@@ -29,20 +44,11 @@ __device__ void communicate(const RankView& view, const RoleCounts& roles, const
   const bool serves = Pace::kServesPuts && is_last && has_rings && warp == kCommunicationWorkersPerSm;
   if (warp >= own.count && !serves) return;
   BulkRings& rings = *reinterpret_cast<BulkRings*>(memory);
-  const int lane = static_cast<int>(threadIdx.x) % 32;
   if (!serves) {
-    const BulkPieces pieces = rings.pieces(warp);
-    if (lane == 0) BulkCopier::prepare(pieces);
-    __syncwarp();
-    const int worker = own.first + warp;
-    const Post post = roles.post_of(worker);
-    Sm90Machine<WarpCrew, Pace> machine(view, post, worker, pieces, Pace(pace));
-    work(machine, post, pieces);
-    machine.close();
-    if (lane == 0) Pace(pace).leave();
+    be_worker<Pace>(view, roles, own.first + warp, pace, rings.pieces(warp), work);
   } else if constexpr (Pace::kServesPuts) {
     const BulkPieces pieces = rings.joined(own.count);
-    if (lane == 0) BulkCopier::prepare(pieces);
+    if (threadIdx.x % 32 == 0) BulkCopier::prepare(pieces);
     __syncwarp();
     const uint64_t epoch = view.epoch_after(SystemAtomics::load_acquire(view.exits));
     Pace(pace).serve_puts(pieces, epoch * roles.communicating());

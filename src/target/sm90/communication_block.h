@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/communication_block.h — which blocks of a launch communicate, and which of their warps.
 //
-// Communication workers come first, a warp each, several to a block; then each compute worker has a block.
+// Communication workers come first, a warp each, several to a block; then each compute worker has a block, with a
+// warp that is the worker beside it, if there is one.
 #pragma once
 
 #include "base/math.h"
@@ -22,9 +23,9 @@ struct BlockWorkers {
 
 MK_HD constexpr BlockWorkers workers_of(const RoleCounts& roles, int block) {
   const int before = communication_blocks(roles);
-  if (block >= before) return {roles.communicating() + block - before, 1};
+  if (block >= before) return {roles.compute_worker(block - before), roles.workers_beside()};
   const int first = block * kCommunicationWorkersPerSm;
-  return {first, min_of(kCommunicationWorkersPerSm, roles.communicating() - first)};
+  return {first, min_of(kCommunicationWorkersPerSm, roles.apart() - first)};
 }
 
 }  // namespace mk::sm90

@@ -51,7 +51,8 @@ GemmTile choose_tile(std::span<const GemmTile> tiles, const GemmWork& work, cons
 }
 
 bool fits(const GemmTile& tile, const GemmBlocks& blocks) {
-  return blocks.compute % tile.cluster == 0 && blocks.others % tile.cluster == 0;
+  if (tile.cluster == 1) return true;
+  return !blocks.have_workers && blocks.compute % tile.cluster == 0 && blocks.others % tile.cluster == 0;
 }
 
 bool has_tile(std::span<const GemmTile> tiles, const GemmTile& tile) {

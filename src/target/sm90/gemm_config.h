@@ -16,7 +16,7 @@ namespace mk::sm90 {
 
 constexpr int kSharedLimit = 232448;  // bytes a block of sm_90 may have
 
-template <int kM, int kN, int kAlongM, int kCtas>
+template <int kM, int kN, int kAlongM, int kCtas, int kBuffers = 2>
 struct GemmConfig {
   static constexpr int kTileM = kM;  // of one block
   static constexpr int kTileN = kN;
@@ -34,7 +34,11 @@ struct GemmConfig {
   static constexpr int kBox = 64;  // boxes of C leave, boxes of B as [K,N] come in columns of 64
   static constexpr int kBoxesAcross = (kPartN + kBox - 1) / kBox;
   static constexpr int kBoxesPerPart = kSlabs * kBoxesAcross;
-  static constexpr int kStoreBuffers = 2;  // boxes per consumer on their way out
+  static constexpr int kStoreBuffers = kBuffers;  // boxes per consumer on their way out
+
+  // With one of them there is room for the ring of a worker beside the jobs (communication_block.cuh).
+  static constexpr int kRingPiece = kBuffers == 1 ? 2048 : 0;
+  static constexpr int kRingBytes = kBuffers == 1 ? 7 * kRingPiece + 128 : 0;
 
   // The last box across a part may be narrow: C then leaves in one of so many columns, and as [K,N] B comes in
   // a whole one, of which the rest is not used.
@@ -45,7 +49,7 @@ struct GemmConfig {
   static constexpr int kStageBytes = 2 * kTileK * (kM + kStageN);
   static constexpr int kStoreBytes = 2 * kConsumers * kStoreBuffers * kBox * kBox;
   static constexpr int kReservedBytes = 1024 + 512;  // to align the whole to a swizzle atom; barriers
-  static constexpr int kStages = (kSharedLimit - kReservedBytes - kStoreBytes) / kStageBytes;
+  static constexpr int kStages = (kSharedLimit - kReservedBytes - kStoreBytes - kRingBytes) / kStageBytes;
 
   // Of 65536 registers, 168 a thread at start: the first warpgroup gives what the consumers take.
   static constexpr int kThreads = 128 * (1 + kConsumers);
@@ -62,10 +66,10 @@ struct GemmConfig {
   static_assert(kNarrowBox == 0 || (kNarrowBox == 32 && kPartN == kN), "a narrow box has a swizzle of 64 bytes");
 };
 
-// Every configuration there is.
-using GemmConfigs = std::tuple<GemmConfig<128, 256, 2, 2>, GemmConfig<128, 256, 2, 1>, GemmConfig<256, 128, 2, 1>,
-                               GemmConfig<128, 224, 2, 1>, GemmConfig<128, 192, 2, 1>, GemmConfig<128, 128, 2, 1>,
-                               GemmConfig<64, 128, 1, 1>>;
+// Every tile there is.  Those without a cluster have room for a worker.
+using GemmConfigs = std::tuple<GemmConfig<128, 256, 2, 2>, GemmConfig<128, 256, 2, 1, 1>, GemmConfig<256, 128, 2, 1, 1>,
+                               GemmConfig<128, 224, 2, 1, 1>, GemmConfig<128, 192, 2, 1, 1>,
+                               GemmConfig<128, 128, 2, 1, 1>, GemmConfig<64, 128, 1, 1, 1>>;
 
 // Those of the operators that sum over ranks: blocks by themselves.
 using SoloConfigs = std::tuple<GemmConfig<128, 256, 2, 1>, GemmConfig<128, 128, 2, 1>, GemmConfig<64, 128, 1, 1>>;
@@ -95,10 +99,12 @@ constexpr auto tiles_of() {
 constexpr auto kGemmTiles = tiles_of<GemmConfigs>();
 constexpr auto kSoloTiles = tiles_of<SoloConfigs>();
 
-// What computes: `compute` blocks after `others` of the same grid.  A cluster must not straddle the two.
+// What computes: `compute` blocks after `others` of the same grid.  A cluster must not straddle the two, and its blocks
+// have no room for a worker inside.
 struct GemmBlocks {
   int compute = 1;
   int others = 0;
+  bool have_workers = false;
 };
 
 struct GemmWork {

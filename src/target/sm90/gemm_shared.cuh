@@ -19,6 +19,7 @@
 
 #include <cstdint>
 
+#include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/gemm_config.h"
 #include "target/sm90/ptx.cuh"
 
@@ -26,6 +27,9 @@ namespace mk::sm90 {
 
 template <class Config, class Element>
 struct GemmShared {
+  using Ring = InsideRing<Config::kRingPiece>;
+  static_assert(Config::kRingPiece == 0 || sizeof(Ring) <= Config::kRingBytes);
+
   alignas(1024) Element a[Config::kStages][Config::kTileM * Config::kTileK];
   alignas(1024) Element b[Config::kStages][Config::kStageN * Config::kTileK];
   alignas(1024) Element c[Config::kConsumers][Config::kStoreBuffers][Config::kBox * Config::kBox];
@@ -34,6 +38,7 @@ struct GemmShared {
   uint64_t c_full[Config::kConsumers][Config::kStoreBuffers];
   uint64_t c_empty[Config::kConsumers][Config::kStoreBuffers];
   uint64_t last_full[Config::kConsumers][Config::kBoxesPerPart];
+  [[no_unique_address]] Ring ring;
   int64_t void_from;  // count of tiles in this block before the first that is not computed
 };
 
