@@ -15,36 +15,26 @@ namespace {
 
 constexpr size_t kWorkspaceBytes = 64 << 20;  // lets every heuristic compete
 constexpr int kCandidates = 8;
-constexpr int kTrials = 7;
+constexpr int kTrials = 9;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-class Stopwatch {
+// A moment of a stream.
+class Moment {
  public:
-  Stopwatch() {
-    check_cuda(cudaEventCreate(&begin_), "create an event");
-    if (const cudaError_t result = cudaEventCreate(&end_); result != cudaSuccess) {
-      cudaEventDestroy(begin_);
-      check_cuda(result, "create an event");
-    }
-  }
-  Stopwatch(const Stopwatch&) = delete;
-  ~Stopwatch() {
-    cudaEventDestroy(begin_);
-    cudaEventDestroy(end_);
-  }
+  Moment() { check_cuda(cudaEventCreate(&event_), "create an event"); }
+  Moment(const Moment&) = delete;
+  ~Moment() { cudaEventDestroy(event_); }
 
-  void start(cudaStream_t stream) { check_cuda(cudaEventRecord(begin_, stream), "record an event"); }
-  double stop_us(cudaStream_t stream) {
-    check_cuda(cudaEventRecord(end_, stream), "record an event");
-    check_cuda(cudaEventSynchronize(end_), "wait for a product");
+  void record(cudaStream_t stream) { check_cuda(cudaEventRecord(event_, stream), "record an event"); }
+  void wait() const { check_cuda(cudaEventSynchronize(event_), "wait for a product"); }
+  double us_since(const Moment& before) const {
     float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin_, end_), "read a time");
+    check_cuda(cudaEventElapsedTime(&milliseconds, before.event_, event_), "read a time");
     return milliseconds * 1e3;
   }
 
  private:
-  cudaEvent_t begin_ = nullptr;
-  cudaEvent_t end_ = nullptr;
+  cudaEvent_t event_ = nullptr;
 };
 
 cublasLtMatrixLayout_t make_layout(cudaDataType type, int64_t rows, int64_t cols, int32_t batch, int64_t stride) {
@@ -122,16 +112,19 @@ cublasStatus_t CublasGemm::launch(const Plan& plan, const GemmOperands& operands
                            operands.c, plan.c, &plan.algo, workspaces_[lane].as<void>(), kWorkspaceBytes, stream);
 }
 
-// The median of a few, after one that loads the kernel.  kNever if cuBLAS refuses what it offered.
+// The median of a few, after one that loads the kernel.  They are queued without a pause, as they will be when it
+// counts.  kNever if cuBLAS refuses what it offered.
 double CublasGemm::time_us(const Plan& plan, std::span<const GemmOperands> sets, cudaStream_t stream) const {
-  Stopwatch watch;
   if (launch(plan, sets[0], 0, stream) != CUBLAS_STATUS_SUCCESS) return kNever;
-  std::array<double, kTrials> times{};
-  for (int trial = 0; trial < kTrials; ++trial) {
-    watch.start(stream);
-    check_cublas(launch(plan, sets[(trial + 1) % sets.size()], 0, stream), "multiply");
-    times[trial] = watch.stop_us(stream);
+  std::array<Moment, kTrials + 1> moments;
+  moments[0].record(stream);
+  for (int trial = 1; trial <= kTrials; ++trial) {
+    check_cublas(launch(plan, sets[trial % sets.size()], 0, stream), "multiply");
+    moments[trial].record(stream);
   }
+  moments.back().wait();
+  std::array<double, kTrials> times{};
+  for (int trial = 0; trial < kTrials; ++trial) times[trial] = moments[trial + 1].us_since(moments[trial]);
   std::ranges::nth_element(times, times.begin() + kTrials / 2);
   return times[kTrials / 2];
 }
