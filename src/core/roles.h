@@ -48,8 +48,8 @@ struct RoleCounts {
   // Those that communicate and are not beside one that computes.
   MK_HD constexpr int apart() const { return communicating() - (intra_inside ? intra : 0); }
 
-  MK_HD constexpr int workers_beside() const { return intra_inside ? 2 : 1; }  // of a compute worker's place
-  MK_HD constexpr int compute_worker(int index) const { return apart() + index * workers_beside(); }
+  MK_HD constexpr int workers_together() const { return intra_inside ? 2 : 1; }  // on a compute worker's place
+  MK_HD constexpr int compute_worker(int index) const { return apart() + index * workers_together(); }
 
   // Compute is looked at first: most workers are that, and a launch waits for their first copy.
   MK_HD constexpr Post post_of(int worker) const {

@@ -136,6 +136,28 @@ TEST(Split, AllReduceGivesItsLinksMoreWhereTheyTakeTwiceAsLong) {
   EXPECT_EQ(communicating(3200), communicating(7040) + 2);
 }
 
+// The last wave of sums is done when nothing hides it: where a product is small, more workers are worth their places.
+// As swept on an H200 (docs/performance.md).
+TEST(Split, InOneNodeSmallSumsGetMoreWorkersThanTheirPaceTakes) {
+  const auto problem = [](int ranks, int64_t m, int64_t n, int64_t k) {
+    return dense::Problem{{1, ranks}, m, n, k, DType::kBf16, BOrder::kKN};
+  };
+  const auto scatters = [&](int ranks, int64_t m, int64_t n, int64_t k) {
+    const Places places(132 / ranks, 8);
+    return places.of_communication(gemm_rs_op::choose_roles(problem(ranks, m, n, k), {}, places));
+  };
+  const auto gathers = [&](int ranks, int64_t m, int64_t n, int64_t k) {
+    const Places places(132 / ranks, 8);
+    const auto path = AllReducePath::kTwoShot;
+    return places.of_communication(gemm_ar_op::choose_roles(problem(ranks, m, n, k), path, {}, places));
+  };
+  EXPECT_EQ(scatters(4, 2048, 4096, 4096), 4);
+  EXPECT_EQ(scatters(4, 8192, 8192, 4096), 2);
+  EXPECT_EQ(scatters(2, 8192, 4096, 4096), 4);
+  EXPECT_EQ(gathers(4, 2048, 4096, 4096), 5);
+  EXPECT_EQ(gathers(2, 8192, 4096, 4096), 6);
+}
+
 TEST(Split, TheMoreThereIsToComputeTheFewerCommunicate) {
   constexpr Places kPlaces{132, 8};
   for (const WorldShape& world : kWorlds) {

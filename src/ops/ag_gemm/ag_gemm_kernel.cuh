@@ -88,12 +88,10 @@ __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::Ge
   });
 }
 
-template <class Config, class Element, class Pace>
-__device__ void copy_rows(const Params<Pace>& p, int worker, sm90::GemmShared<Config, Element>& shared) {
-  const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces&) {
-    communicate(machine, p.layout, own);
-  };
-  sm90::be_worker<Pace>(p.view, p.layout.roles, worker, p.pace, shared.ring.pieces(), work);
+// What a warp that communicates does.
+template <class Pace>
+__device__ auto communication(const Params<Pace>& p) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces&) { communicate(machine, p.layout, post); };
 }
 
 // ptxas puts the branch not taken first: written so, the code up to the first copy lies at the kernel's beginning.
@@ -115,7 +113,8 @@ __device__ __forceinline__ void compute(const Params<Pace>& p, Post post, int wo
       if (threadIdx.x < 64) {
         if (sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
       } else if constexpr (Config::kRingPiece > 0) {
-        if (threadIdx.x < 96 && p.layout.roles.intra_inside) copy_rows<Config>(p, worker + 1, shared);
+        if (threadIdx.x >= 96 || !p.layout.roles.intra_inside) return;
+        sm90::be_worker<Pace>(p.view, p.layout.roles, worker + 1, p.pace, shared.ring.pieces(), communication(p));
       }
     } else {
       load_tiles<Config, Element, kOrder>(p, post, worker, shared);
@@ -130,10 +129,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __gr
   const RoleCounts& roles = p.layout.roles;
   const int compute_block = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
   if (compute_block < 0) {
-    const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces&) {
-      communicate(machine, p.layout, own);
-    };
-    sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
+    sm90::communicate<Pace>(p.view, roles, p.pace, memory, communication(p));
   } else {
     const int worker = roles.compute_worker(compute_block);
     compute<Config, Element, kOrder>(p, {Role::kCompute, compute_block, roles.compute}, worker, memory);

@@ -151,6 +151,26 @@ int fair_share(const Places& places, int roles, const RankWork& work) {
   return ceil_div(std::clamp(wanted, 1, std::max(1, places.count / 4)) * places.sharing, roles);
 }
 
+int share_for_sums(const Places& places, int roles, const RankWork& work, int64_t tiles) {
+  const int fair = fair_share(places, roles, work);
+  if (places.sharing == 1) return fair;
+  constexpr double kBesideCompute = 0.75;  // of the pace that workers have by themselves
+  const double moved_per_second = kBesideCompute * kMovedPerWorkerSecond * kCommunicationWorkersPerSm;
+  const RankTime time = time_of(places, work);
+  const auto seconds = [&](int communicating) {
+    const int computing = places.count - communicating;
+    const double moving = work.moved_bytes / (communicating * moved_per_second);
+    const double last_wave = std::min(1.0, static_cast<double>(computing) / static_cast<double>(tiles));
+    const double together = std::max({time.compute * places.count / computing, time.links, moving});
+    return together + moving * last_wave;
+  };
+  int best = 1;
+  for (int more = 2; more <= places.count / 4; ++more) {
+    if (seconds(more) < seconds(best)) best = more;
+  }
+  return std::max(fair, ceil_div(best * places.sharing, roles));
+}
+
 RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places) {
   roles.compute = 0;
   roles.compute = std::max(1, places.count - places.of_communication(roles));

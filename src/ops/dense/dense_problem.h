@@ -102,6 +102,10 @@ constexpr double kMovedPerWorkerSecond = 10e9;
 // eight of a kind keep NVLink busy.
 int fair_share(const Places& places, int roles, const RankWork& work);
 
+// The same in a world of one node for roles that sum, which have the last wave of the rank's own `tiles` still before
+// them when compute is over: at least as many, and more where a launch is over sooner so (docs/performance.md).
+int share_for_sums(const Places& places, int roles, const RankWork& work, int64_t tiles);
+
 // `roles` with compute workers on all places that are left.
 RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places);
 

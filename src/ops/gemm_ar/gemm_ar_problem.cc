@@ -52,7 +52,8 @@ RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split&
     if (2 * time.compute <= time.links) work.spare += 2;
   }
   const int most = gemm_rs_op::most_reducers(places, problem.m, problem.n);
-  const int share = std::min(most, dense::fair_share(places, gathers ? 2 : 1, work));
+  const int share = gathers ? gemm_rs_op::share_of(problem, 2, work, places, most)
+                            : std::min(most, dense::fair_share(places, 1, work));
   RoleCounts roles;
   roles.reduce = has_others ? share : 0;
   roles.intra = gathers ? share : 0;

@@ -28,10 +28,22 @@ dense::RankWork work_of(const Problem& problem) {
           .moved_bytes = shard * (world.size() + 1) + 2 * others};
 }
 
+namespace {
+
+int64_t large_tiles(int64_t rows, int64_t cols) { return ceil_div<int64_t>(rows, 128) * ceil_div<int64_t>(cols, 256); }
+
+}  // namespace
+
 int most_reducers(const Places& places, int64_t rows, int64_t cols) {
   if (places.sharing == 1) return places.count;
-  const int64_t tiles = ceil_div<int64_t>(rows, 128) * ceil_div<int64_t>(cols, 256);  // of the largest size
-  return static_cast<int>(std::clamp<int64_t>(tiles, 1, int64_t{places.count} * places.sharing));
+  return static_cast<int>(std::clamp<int64_t>(large_tiles(rows, cols), 1, int64_t{places.count} * places.sharing));
+}
+
+int share_of(const Problem& problem, int roles, const dense::RankWork& work, const Places& places, int most) {
+  const int64_t own_tiles = large_tiles(problem.m / problem.world.size(), problem.n);
+  const int share = problem.world.nodes == 1 ? dense::share_for_sums(places, roles, work, own_tiles)
+                                             : dense::fair_share(places, roles, work);
+  return std::min(most, share);
 }
 
 RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
@@ -41,7 +53,7 @@ RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places
   }
   RoleCounts roles;
   const int most = most_reducers(places, problem.m / problem.world.ranks, problem.n);
-  roles.reduce = has_others ? std::min(most, dense::fair_share(places, 1, work_of(problem))) : 0;
+  roles.reduce = has_others ? share_of(problem, 1, work_of(problem), places, most) : 0;
   return dense::filled_up(problem.world, roles, places);
 }
 

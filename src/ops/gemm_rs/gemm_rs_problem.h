@@ -101,6 +101,9 @@ void check_problem(const Problem& problem, DeviceKind device);
 
 dense::RankWork work_of(const Problem& problem);
 
+// How many workers each of so many roles has for sums of this problem; `most` have something to do.
+int share_of(const Problem& problem, int roles, const dense::RankWork& work, const Places& places, int most);
+
 // One for each tile of so many rows and columns: more have nothing to do.
 int most_reducers(const Places& places, int64_t rows, int64_t cols);
 

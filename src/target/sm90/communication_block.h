@@ -23,7 +23,7 @@ struct BlockWorkers {
 
 MK_HD constexpr BlockWorkers workers_of(const RoleCounts& roles, int block) {
   const int before = communication_blocks(roles);
-  if (block >= before) return {roles.compute_worker(block - before), roles.workers_beside()};
+  if (block >= before) return {roles.compute_worker(block - before), roles.workers_together()};
   const int first = block * kCommunicationWorkersPerSm;
   return {first, min_of(kCommunicationWorkersPerSm, roles.apart() - first)};
 }

@@ -6,6 +6,9 @@
 //   maths   two consumer warpgroups    full[stage]; c_empty[box]        empty[stage]; c_full[box]
 //   store   one thread                 c_full[box]                      c_empty[box]; the operator's signals
 //
+// A warp beside them may be a worker that communicates (communication_block.cuh): it has a ring here and else nothing
+// to do with them.
+//
 // All jobs walk the operator's tiles in the same order.  The load job runs ahead of the maths by up to
 // kStages blocks of k, over tile borders too; the maths job hands a tile's boxes of C out while it already
 // multiplies the next tile.  Blocks of a cluster free a stage together, for each of them fills part of
