@@ -8,6 +8,8 @@
 //   send      a few    ready[rail peer]                        landed[own node, part] at every rail peer (put);
 //                                                              where nobody has peers, arrived[own, chunk]
 //
+// On a GPU in a world of one node intra workers are as many as compute workers, each beside one (core/roles.h).
+//
 // A shard crosses each rail once and is spread inside the node by the rank it reached.  A chunk moves in parts, each
 // passed on as it lands, so that several workers share it and no step waits for a whole one; `arrived` counts parts.
 //
