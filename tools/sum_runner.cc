@@ -71,7 +71,10 @@ LaunchData make_launch(const SumOperator& op, const Row& row, const World& world
 
 void queue_launch(const SumOperator& op, World& world, const LaunchData& data, const Split& split) {
   std::vector<GemmArgs> args;
-  for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
+  for_each_rank_here(world, [&](int rank) {
+    const RankData& own = data[rank - world.first_rank()];
+    args.push_back({.a = own.a.view, .b = own.b.view, .c = own.c.view, .stream = world.rank_stream(rank)});
+  });
   op.launch(world, args, split);
 }
 
