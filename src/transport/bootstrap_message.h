@@ -7,7 +7,10 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "transport/unique_id.h"
 
@@ -33,15 +36,31 @@ static_assert(sizeof(Hello) == 32);
 
 // Before every message, and before the sentence that turns a rank away.  kHeard, without bytes, answers a hello at
 // once: who says it is rank 0, though others may still be missing.  What answers a hello repeats its caller.
-enum class MessageKind : uint32_t { kData = 1, kRefused = 2, kHeard = 3 };
+//
+// Once all have met (star.h): kData and kDeclined belong to an exchange, kFailed ends the World, kLeft is a goodbye,
+// and kBeat is a sign of life.
+enum class MessageKind : uint32_t {
+  kData = 1,
+  kRefused = 2,
+  kHeard = 3,
+  kDeclined = 4,
+  kFailed = 5,
+  kLeft = 6,
+  kBeat = 7
+};
 
 struct MessageHead {
   uint32_t magic = kMessageMagic;
   MessageKind kind = MessageKind::kData;
-  uint32_t bytes = 0;   // that follow
-  uint32_t number = 0;  // of the exchange, so that ranks that are not at the same one notice; or the caller answered
+  uint32_t bytes = 0;  // that follow
+  uint32_t number =
+      0;  // of the exchange; the caller answered; or 1 + the rank whose report a failure is, 0 if it is none
 };
 static_assert(sizeof(MessageHead) == 16);
+
+// Several texts as one, and back: nothing if the text is not `count` parts.
+std::string joined(const std::vector<std::string>& parts);
+std::optional<std::vector<std::string>> parts_of(const std::string& text, size_t count);
 
 template <class T>
 std::span<const std::byte> bytes_of(const T& value) {
