@@ -2,16 +2,16 @@
 // tools/children.h — processes that this one has forked: none is left behind, and none is waited for in vain.
 #pragma once
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 
 #include <cerrno>
 #include <chrono>
-#include <cstdio>
 #include <thread>
 #include <vector>
+
+#include "standard_streams.h"
 
 namespace mk::tools {
 
@@ -39,8 +39,7 @@ class Children {
       int status = -1;
       while (waitpid(child.process, &status, WNOHANG) == 0) {
         if (std::chrono::steady_clock::now() >= until) {
-          fmt::print(stderr, "mkernel: rank {} had not ended {} ms after rank 0 and was killed\n", child.rank,
-                     longest.count());
+          warn_line("mkernel: rank {} had not ended {} ms after rank 0 and was killed", child.rank, longest.count());
           kill(child.process, SIGKILL);
           status = end_of(child);
           break;

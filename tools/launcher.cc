@@ -18,6 +18,7 @@
 #include "children.h"
 #include "mkernel/error.h"
 #include "runtime/launch_env.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -31,9 +32,9 @@ int run_quietly(const Seat& seat, const std::function<int(const Seat&)>& body) {
     return kExitUsage;
   } catch (const Error& error) {
     if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kUnavailable) return kExitUsage;
-    fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
+    warn_line("mkernel: rank {}: {}", seat.rank, error.what());
   } catch (const std::exception& error) {
-    fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
+    warn_line("mkernel: rank {}: {}", seat.rank, error.what());
   }
   return kExitFailed;
 }
@@ -110,6 +111,8 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
     return children.wait_for_all(patience) ? code : std::max<int>(code, kExitFailed);
   } catch (const UsageError&) {
     throw;  // found before anything ran, and by rank 0 only
+  } catch (const OutputError&) {
+    throw;  // found by rank 0 only, for whom the others would wait
   } catch (...) {
     children.wait_for_all(patience);  // they may say what rank 0 does not know
     throw;

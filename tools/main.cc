@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // tools/main.cc — the program `mkernel`: one command, one exit code, one line for each way to fail.
-#include <cstdio>
 #include <new>
 
 #include "bench_commands.h"
@@ -9,6 +8,7 @@
 #include "launcher.h"
 #include "mkernel/error.h"
 #include "sim_commands.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace {
@@ -17,7 +17,7 @@ using namespace mk::tools;
 
 int complain(int exit_code, const std::string& message) {
   if (exit_code == kExitUsage && !speaks_for_all()) return exit_code;
-  fmt::print(stderr, "mkernel: {}\n", message);
+  warn_line("mkernel: {}", message);
   return exit_code;
 }
 
@@ -45,18 +45,18 @@ int execute(const CommandLine& line) {
     case Action::kBench: return bench_command(line.bench);
     case Action::kTopo: return topo_command(line.topo);
     case Action::kNetbench: return netbench_command(line.netbench);
-    case Action::kPrint: fmt::print("{}", line.text); break;
+    case Action::kPrint: print_text(line.text); break;
   }
   return kExitCorrect;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CommandLine line;
   try {
     line = parse_command_line(argc, argv);
-    return execute(line);
+    const int code = execute(line);
+    check_stdout_at_end();
+    return code;
   } catch (const UsageError& error) {
     return complain(kExitUsage, error.what());
   } catch (const mk::Error& error) {
@@ -65,5 +65,17 @@ int main(int argc, char** argv) {
     return complain(kExitFailed, "out of memory; try a smaller --m, --n, --k or --launches");
   } catch (const std::exception& error) {
     return complain(kExitFailed, error.what());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  secure_standard_streams();
+  try {
+    return run_program(argc, argv);
+  } catch (...) {  // there was no memory to say what was wrong
+    warn_text("mkernel: out of memory");
+    return kExitFailed;
   }
 }
