@@ -64,7 +64,8 @@ std::vector<ChildEnd> Children::wait_for_all(const Patience& patience) {
 void Children::look() {
   for (Child& child : children_) {
     int status = 0;
-    while (child.is_running && waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0) take(child, status);
+    while (child.is_running && waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0)
+      take(child, status);
   }
 }
 

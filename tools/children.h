@@ -41,7 +41,7 @@ class Children {
     pid_t process = 0;
     ChildEnd end;
     bool is_running = true;
-    int stopped_by = 0;  // a signal; 0 if it is not stopped
+    int stopped_by = 0;       // a signal; 0 if it is not stopped
     Clock::time_point since;  // it stopped
   };
 

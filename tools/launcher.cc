@@ -22,6 +22,7 @@
 #include "mkernel/error.h"
 #include "notices.h"
 #include "runtime/launch_env.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -51,7 +52,7 @@ int be_rank(const Seat& seat, const RunRequest& request, Notices& notices,
   name_process(seat.rank);
   try {
     const int code = body(seat);
-    finish_output();
+    check_stdout_at_end();
     return code;
   } catch (...) {
     const Complaint complaint = complaint_of(std::current_exception(), request);
@@ -70,16 +71,16 @@ int report(const std::vector<ChildEnd>& ends, const Notices& notices) {
   }
   const bool is_usage = std::ranges::any_of(ends, [](const ChildEnd& end) { return end.exit_code == kExitUsage; });
   if (is_usage && said.size() == 1) {
-    print_error(fmt::format("mkernel: {}", *said.begin()));
+    warn_line("mkernel: {}", *said.begin());
     return kExitUsage;
   }
   for (const ChildEnd& end : ends) {
     if (const std::string text = notices.of(end.rank); !text.empty()) {
-      print_error(fmt::format("mkernel: rank {}: {}", end.rank, text));
+      warn_line("mkernel: rank {}: {}", end.rank, text);
     }
   }
   for (const ChildEnd& end : ends) {
-    if (!end.death.empty()) print_error(fmt::format("mkernel: rank {} {}", end.rank, end.death));
+    if (!end.death.empty()) warn_line("mkernel: rank {} {}", end.rank, end.death);
   }
   return code;
 }
@@ -90,7 +91,6 @@ int fork_ranks(const RunRequest& request, Seat seat, const std::function<int(con
   const int num_ranks = *request.nodes * *request.ranks;
   const Children::Patience patience = patience_with_others(request);
   Notices notices(num_ranks);
-  std::fflush(nullptr);  // or every process writes out what this one has not yet
   const pid_t parent = getpid();
   Children children;  // an Error ends them
   for (int rank = 0; rank < num_ranks; ++rank) {

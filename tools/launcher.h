@@ -25,8 +25,8 @@ struct Seat {
 // variables say.  Throws Error if those make no sense.
 RunRequest with_launcher_chosen(RunRequest request);
 
-// Runs body(seat) in every process there shall be and returns the exit code of this one.  Of processes that it forked it
-// returns the worst exit code, has reported what they complained of and how they died, and leaves none behind.
+// Runs body(seat) in every process there shall be and returns the exit code of this one.  Of processes that it forked
+// it returns the worst exit code, has reported what they complained of and how they died, and leaves none behind.
 int with_launcher(const RunRequest& request, size_t num_worlds, const std::function<int(const Seat&)>& body);
 
 // The rank of this process if it is one of several that a launcher started.

@@ -11,6 +11,7 @@
 #include "launcher.h"
 #include "mkernel/error.h"
 #include "sim_commands.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace {
@@ -20,7 +21,7 @@ using namespace mk::tools;
 // Of several processes that somebody started alike, each says what it found and which rank it is.
 int complain(const Complaint& complaint) {
   const std::optional<int> rank = rank_of_many();
-  print_error(fmt::format("mkernel: {}{}", rank ? fmt::format("rank {}: ", *rank) : "", complaint.text));
+  warn_line("mkernel: {}{}", rank ? fmt::format("rank {}: ", *rank) : "", complaint.text);
   return complaint.exit_code;
 }
 
@@ -33,19 +34,31 @@ int execute(const CommandLine& line) {
     case Action::kBench: return bench_command(line.bench);
     case Action::kTopo: return topo_command(line.topo);
     case Action::kNetbench: return netbench_command(line.netbench);
-    case Action::kPrint: fmt::print("{}", line.text); break;
+    case Action::kPrint: print_text(line.text); break;
   }
   return kExitCorrect;
+}
+
+int run_program(int argc, char** argv) {
+  CommandLine line;
+  try {
+    line = parse_command_line(argc, argv);
+    const int code = execute(line);
+    check_stdout_at_end();
+    return code;
+  } catch (...) {
+    return complain(complaint_of(std::current_exception(), line.run));
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CommandLine line;
+  secure_standard_streams();
   try {
-    line = parse_command_line(argc, argv);
-    return execute(line);
-  } catch (...) {
-    return complain(complaint_of(std::current_exception(), line.run));
+    return run_program(argc, argv);
+  } catch (...) {  // there was no memory to say what was wrong
+    warn_text("mkernel: out of memory");
+    return kExitFailed;
   }
 }

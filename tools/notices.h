@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // tools/notices.h — what each of several forked processes had to say when it failed, read by the one that forked them.
 //
-// Shared memory without a name, one slot a rank: a process that is killed in the middle of its sentence has said nothing.
+// Shared memory without a name, one slot a rank: a process that is killed in the middle of its sentence has said
+// nothing.
 #pragma once
 
 #include <sys/mman.h>

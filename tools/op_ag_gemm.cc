@@ -98,6 +98,7 @@ class Checker {
 
 Row run_ag_gemm(World& world, const RunRequest& request) {
   Row row = start_row("ag_gemm", world, request);
+  check_same_flags(row, request.split, world);
   row.workspace_bytes = ag_gemm_workspace_bytes(world, row.m, row.n, row.k, row.dtype);  // refuses a bad shape
   check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
   check_memory(row, world.size());

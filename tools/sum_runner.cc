@@ -140,6 +140,7 @@ bool has_other_bits(World& world, const std::vector<LaunchData>& launches) {
 
 Row run_sum(const SumOperator& op, World& world, const RunRequest& request) {
   Row row = start_row(op.name, world, request);
+  check_same_flags(row, request.split, world);
   row.workspace_bytes = op.workspace_bytes(world, row);
   check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
   check_memory(op, row, world.size());

@@ -404,7 +404,8 @@ std::string Star::report(const std::string& why) {
   } else if (failure_.empty() && rank_ != 0 && links_.front().is_open) {
     send(links_.front(), MessageKind::kFailed, 0, why);
   }
-  changed_.wait_until(lock, Clock::now() + kVerdict, [&] { return !failure_.empty(); });
+  const milliseconds longest = std::exchange(has_reported_, true) ? milliseconds{0} : kVerdict;
+  changed_.wait_until(lock, Clock::now() + longest, [&] { return !failure_.empty(); });
   if (failure_.empty()) return rank_ == 0 ? "" : silent_ranks();
   return reporter_ == rank_ ? "" : failure_;
 }

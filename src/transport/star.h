@@ -117,7 +117,8 @@ class Star {
   std::string at_;                                     // the exchange that rank 0 waits in; empty if in none
   std::string broken_;                                 // why no exchange can follow; empty as long as one can
   std::string failure_;
-  int reporter_ = -1;    // whose report `failure_` is; -1 if it is more than a report
+  int reporter_ = -1;  // whose report `failure_` is; -1 if it is more than a report
+  bool has_reported_ = false;
   std::string pending_;  // a report that rank 0 thinks over: a death that caused it may be heard of next
   int pending_reporter_ = -1;
   Deadline pending_until_;
