@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# tests/reliability/fake_program.py — plays `mkernel run --launcher fork`, with at most one habit that kills.py must find.
+# tests/reliability/fake_program.py — plays `mkernel run --launcher fork`, with a bad habit that kills.py must find.
 #
 # fake_program.py HABIT run OPERATOR FLAGS…; the habit `none` does all as it should be done.
 import os
@@ -56,6 +56,8 @@ def fail(victim, ranks):
 
 
 def main():
+    if HABIT == "fails unharmed":
+        sys.exit(1)
     ranks = start_ranks()
     while ranks:
         child, status = os.waitpid(-1, os.WUNTRACED)

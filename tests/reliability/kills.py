@@ -169,7 +169,8 @@ class Kills:
         named = verdict.is_victim_named(victims, said, setup.launcher, record["code"])
         too_late = not was_struck or verdict.is_too_late(run, record["code"], stderr)
         in_time = record["ended_s"] is not None and record["ended_s"] <= record["bound_s"]
-        judged = {"said": said, "stderr": stderr[-1500:], "named": named, "in_time": in_time, "too_late": too_late, "fresh": None}
+        judged = {"said": said, "stderr": stderr[-1500:], "named": named, "in_time": in_time, "too_late": too_late,
+                  "fresh": None}
         if record["case"] % self.options.fresh_every == 0 and not too_late:
             seconds = self.run_unharmed(setup, run.folder, 1)
             judged["fresh"] = seconds if isinstance(seconds, str) else True
@@ -204,7 +205,7 @@ def parse():
         add(f"--{name}", type=words(allowed), default=list(allowed), metavar="WORDS", help=f"of {','.join(allowed)}")
     for name, number, text in (("nodes", 2, "nodes"), ("ranks", 2, "ranks of each node"), ("launches", 30, "launches"),
                                ("m", 480, "M"), ("n", 192, "N"), ("k", 256, "K"), ("timeout-ms", 2000, "timeout"),
-                               ("fresh-every", 10, "cases from one after which the command is run unharmed to the next"),
+                               ("fresh-every", 10, "of so many cases one is followed by an unharmed run"),
                                ("at-most", 10**9, "seconds after which no case is begun")):
         add(f"--{name}", type=int, default=number, metavar="N", help=text)
     add("--json", help="append one JSON object a case to this file")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# tests/reliability/struck_run.py — one `mkernel run` with processes as ranks: start it, find a rank, signal it, await its end.
+# tests/reliability/struck_run.py — one `mkernel run` of processes: start it, signal a rank, await the end of all.
 #
 # All processes of a run are found by a variable in their environment that no other run has.  Each run has a folder of
 # its own for HOME, TMPDIR and MKERNEL_MEET_DIR, so that what it leaves behind can be told from what others leave.
@@ -12,7 +12,8 @@ import uuid
 from pathlib import Path
 
 TAG = "MKERNEL_KILLS_RUN"
-NOT_INHERITED = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "MKERNEL_", "OMPI_", "PMI", "PRTE_", "MPI_", "SLURM_", "LD_PRELOAD")
+NOT_INHERITED = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "MKERNEL_", "OMPI_", "PMI", "PRTE_", "MPI_", "SLURM_",
+                 "LD_PRELOAD")
 FOR_MPIRUN = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
               "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 RDMA = ("verbs", "efa")
