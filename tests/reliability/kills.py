@@ -128,7 +128,7 @@ class Kills:
                     "signal": signal_name, "moment": kind, "operator": setup.operator, "victims": victims or "launcher",
                     "after": moment.after, "delay_s": round(moment.delay, 4), "attempt": attempt}
             record = self.strike(setup, what, victims, moment, self.folder / f"{number}.{attempt}")
-            if not record["too_late"]:
+            if not record["too_late"] or record["wrong"]:
                 break
         return record
 
@@ -137,16 +137,16 @@ class Kills:
         memory = verdict.shared_memory()
         run = struck_run.Run(setup, folder, self.options.launches, self.rank_names)
         struck, when = run.strike(victims, SIGNALS[what["signal"]], moment, LONGEST)
-        is_stopped_by_others = setup.launcher == "mpirun" and what["signal"] == "STOP"
-        but = struck.values() if is_stopped_by_others else ()
+        stopped_for_mpirun = struck.values() if setup.launcher == "mpirun" and what["signal"] == "STOP" else ()
         begin = when if struck else time.monotonic()
         bound_s = timeout_s + GRACE if victims else GRACE
-        ended_s = run.seconds_to_end(begin, but, timeout_s + GIVE_UP, bound_s + GRACE)
+        ended_s = run.seconds_to_end(begin, stopped_for_mpirun, timeout_s + GIVE_UP, bound_s + GRACE)
         left, zombies = run.end()
         record = what | {"struck_s": round(when - run.began, 4) if struck else None, "code": run.process.returncode,
-                         "ended_s": ended_s, "bound_s": bound_s}
+                         "ended_s": ended_s, "bound_s": bound_s, "stderr": run.err.read_text(errors="replace")[-4000:],
+                         "mpirun_waits": bool(stopped_for_mpirun) and set(left) == {run.launcher, *stopped_for_mpirun}}
         record |= self.left_behind(setup, run, struck, left, zombies, memory)
-        record |= self.judged(setup, run, record, victims, bool(struck))
+        record |= self.judged(setup, run, record, victims)
         shutil.rmtree(folder, ignore_errors=True)
         return record
 
@@ -163,19 +163,18 @@ class Kills:
                 "left_by_mpirun": {"processes": list(stopped.values()), "zombies": zombies if nobody_waits else 0,
                                    "shm": mpiruns_names, "files": mpiruns_files}}
 
-    def judged(self, setup, run, record, victims, was_struck):
-        stderr = run.err.read_text(errors="replace")
-        said = verdict.last_words(stderr, setup.launcher)
+    def judged(self, setup, run, record, victims):
+        said = verdict.last_words(record["stderr"], setup.launcher, victims)
         named = verdict.is_victim_named(victims, said, setup.launcher, record["code"])
-        too_late = not was_struck or verdict.is_too_late(run, record["code"], stderr)
+        too_late = verdict.is_too_late(run, record)
         in_time = record["ended_s"] is not None and record["ended_s"] <= record["bound_s"]
-        judged = {"said": said, "stderr": stderr[-1500:], "named": named, "in_time": in_time, "too_late": too_late,
+        others = sorted(set().union(*map(verdict.ranks_named, said)) - set(victims))
+        judged = {"said": said, "also_named": others, "named": named, "in_time": in_time, "too_late": too_late,
                   "fresh": None}
         if record["case"] % self.options.fresh_every == 0 and not too_late:
             seconds = self.run_unharmed(setup, run.folder, 1)
             judged["fresh"] = seconds if isinstance(seconds, str) else True
-        judged["wrong"] = [] if too_late else verdict.wrong(record | judged, judged["fresh"])
-        return judged
+        return judged | {"wrong": verdict.wrong(record | judged)}
 
 
 def words(allowed):
@@ -237,7 +236,8 @@ def put_into(file, text):
 def run_cases(kills, options):
     began = told = time.monotonic()
     records = []
-    for number in [options.case] if options.case is not None else range(options.cases):
+    numbers = range(options.cases) if options.case is None else [options.case]
+    for number in numbers:
         if time.monotonic() - began > options.at_most:
             break
         records.append(kills.case(number))
@@ -247,7 +247,7 @@ def run_cases(kills, options):
         if time.monotonic() - told > 3:
             told = time.monotonic()
             failed = sum(bool(record["wrong"]) for record in records)
-            print(f"kills: {len(records)} of {options.cases} cases, {failed} failed, {told - began:.0f} s",
+            print(f"kills: {len(records)} of {len(numbers)} cases, {failed} failed, {told - began:.0f} s",
                   file=sys.stderr, flush=True)
     return records
 

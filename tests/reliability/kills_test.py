@@ -81,6 +81,11 @@ class RanksNamed(unittest.TestCase):
                             ("mpirun noticed that process rank 3 with PID 7 on node a exited on signal 9", {3})):
             self.assertEqual(verdict.ranks_named(line), ranks, line)
 
+    def test_a_stopped_rank_that_mpirun_lets_continue_does_not_have_the_last_word(self):
+        others, own = "mkernel: rank 3: rank 1 is gone", "mkernel: rank 1: rank 3 is gone"
+        self.assertEqual(verdict.last_words(f"{others}\n{own}\n-----\n", "mpirun", [1]), [others])
+        self.assertEqual(verdict.last_words("mkernel: rank 3 is gone\n", "mpirun", [0]), [])  # rank 0 gives no rank
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -52,6 +52,15 @@ def processes():
     return sorted(int(name) for name in os.listdir("/proc") if name.isdigit())
 
 
+def send(pid, number):
+    """Whether there was still such a process."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Run:
     """A command that is running.  `rank_names` says that the program names its rank processes `mkernel:<rank>`."""
 
@@ -66,6 +75,7 @@ class Run:
             self.process = subprocess.Popen(setup.command(launches), stdout=out, stderr=err, stdin=subprocess.DEVNULL,
                                             env=self.environment())
         self.launcher = self.process.pid
+        self.seen = {self.launcher}  # all processes of this run that were ever found
 
     def environment(self):
         own = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
@@ -74,12 +84,15 @@ class Run:
                                    "MKERNEL_MEET_DIR": str(self.folder / "meet"), name: value}
 
     def members(self):
-        """The processes of this run that have not ended; a zombie has."""
-        return [pid for pid in processes() if self.mark in text_of(f"/proc/{pid}/environ").split(b"\0")]
+        """The processes of this run that have not ended; a zombie has.  One that is about to end has no environment."""
+        marked = {pid for pid in processes() if self.mark in text_of(f"/proc/{pid}/environ").split(b"\0")}
+        self.seen |= marked
+        return sorted(pid for pid in self.seen if pid in marked or state_and_parent(pid)[0] not in (None, "X", "Z"))
 
     def rank_processes(self):
         """The process of each rank that has one by now."""
         children = [pid for pid in processes() if state_and_parent(pid)[1] == self.launcher]
+        self.seen.update(children)
         if self.setup.launcher == "mpirun":
             return {rank: pid for pid in children if (rank := launched_rank(pid)) is not None}
         if self.rank_names:
@@ -119,19 +132,14 @@ class Run:
 
     def strike(self, ranks, number, moment, longest):
         """Signals these ranks, or the launcher if there are none, at that moment or as soon as they are there: {rank:
-        process}, and the time.  Nothing if one of them had ended."""
+        process}, and the time.  Nobody if one of them had ended."""
         found = self.processes_of(ranks, longest) if ranks else {-1: self.launcher}
         if not found or not self.wait_for_moment(moment, longest):
             return {}, 0.0
         if any(state_and_parent(pid)[0] in (None, "Z") for pid in found.values()):
             return {}, 0.0
         now = time.monotonic()
-        try:
-            for pid in found.values():
-                os.kill(pid, number)
-        except ProcessLookupError:
-            return {}, 0.0
-        return found, now
+        return {rank: pid for rank, pid in found.items() if send(pid, number)}, now
 
     def seconds_to_end(self, since, but, longest, longest_after_launcher):
         """When the launcher and all processes but these had ended, in seconds after `since`; None if not by then.  Once
@@ -148,16 +156,13 @@ class Run:
         """Kills what is left of the run: {process: its state}, and how many had ended without being waited for."""
         left = {pid: state_and_parent(pid)[0] for pid in self.members()}
         for pid in left:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            send(pid, signal.SIGKILL)
         self.process.wait()
-        return left, reap_orphans(left)
+        return left, reap_orphans(left, self.seen)
 
 
-def reap_orphans(killed):
-    """How many processes that this one adopted had ended before they were killed here."""
+def reap_orphans(killed, of_run):
+    """How many processes of a run that this process adopted had ended before they were killed here."""
     zombies = 0
     until = time.monotonic() + 5
     waiting = set(killed)
@@ -167,7 +172,7 @@ def reap_orphans(killed):
         except ChildProcessError:
             return zombies
         if pid != 0:
-            zombies += pid not in killed
+            zombies += pid in of_run and pid not in killed
             waiting.discard(pid)
         elif not waiting or time.monotonic() > until:
             return zombies

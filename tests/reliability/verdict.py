@@ -7,7 +7,7 @@ MPIRUNS_FILES = ("ompi.", "pmix", "prte", "openmpi")
 MPIRUNS_MEMORY = ("vader_segment.", "ompi", "pmix", "sem.")
 MPIRUN_KILLED = 128 + 9  # its exit code where the first rank that ended was killed
 KEPT = "secret"  # of the user, for all jobs
-REPORTER = re.compile(r"^mkernel: (rank \d+: )?")
+REPORTER = re.compile(r"^mkernel: (?:rank (\d+): )?")
 RANKS = re.compile(r"\branks? (\d+(?:(?:,| and|, and)? \d+)*)\b")
 MPIRUN_SAYS = re.compile(r"process rank \d+ .*on signal")
 
@@ -18,12 +18,18 @@ def ranks_named(line):
     return {int(number) for ranks in RANKS.findall(about) for number in re.findall(r"\d+", ranks)}
 
 
-def last_words(stderr, launcher):
-    """The lines that may name the victim."""
+def reporter(line):
+    """The rank that prints a line: rank 0 where none is given."""
+    return int(REPORTER.match(line)[1] or 0)
+
+
+def last_words(stderr, launcher, victims):
+    """The lines that may name the victim.  mpirun lets a stopped rank continue before ending it, so the victim may
+    have the last word; it does not count."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     if launcher == "fork":
         return lines[-1:]
-    ours = [line for line in lines if line.startswith("mkernel:")]
+    ours = [line for line in lines if line.startswith("mkernel: ") and reporter(line) not in victims]
     return ours[-1:] + [line for line in lines if MPIRUN_SAYS.search(line)]
 
 
@@ -54,25 +60,31 @@ def split(names, is_mpiruns):
     return [name for name in names if not is_mpiruns(name)], [name for name in names if is_mpiruns(name)]
 
 
-def is_too_late(run, code, stderr):
-    """The ranks had done their work before the signal: all is well, and nobody says otherwise."""
-    return code == 0 and run.has_row() and "mkernel:" not in stderr
+def is_too_late(run, record):
+    """The ranks had done their work before the signal: all is well, and nobody says otherwise.  mpirun waits for a rank
+    that was stopped then, and mKernel cannot help it."""
+    is_well = record["code"] == 0 or record["mpirun_waits"]
+    return is_well and run.has_row() and "mkernel:" not in record["stderr"]
 
 
-def wrong(record, fresh):
+def wrong(record):
     """What is wrong with a case, in words; nothing if all is well."""
+    left = [f"left behind {kind}: {names}" for kind, names in record["left"].items() if names]
+    if record["too_late"]:
+        return [] if record["mpirun_waits"] else left
+    if record["struck_s"] is None:
+        return [f"unharmed, exit code {record['code']}: {record['stderr']}"]
     found = []
     if not record["in_time"]:
-        took = "never" if record["ended_s"] is None else f"{record['ended_s']:.2f} s"
-        found.append(f"ended after {took}; at most {record['bound_s']:.1f} s are allowed")
+        took = "not ended" if record["ended_s"] is None else f"ended after {record['ended_s']:.2f} s"
+        found.append(f"{took}; at most {record['bound_s']:.1f} s are allowed")
     if record["code"] == 0:
         found.append("exit code 0")
     if record["named"] is False:
         found.append(f"{record['victims']} not named in {record['said']}")
-    found += [f"left behind {kind}: {record['left'][kind]}" for kind in record["left"] if record["left"][kind]]
-    if fresh not in (None, True):
-        found.append(f"a run in the same folder fails: {fresh}")
-    return found
+    if record["fresh"] not in (None, True):
+        found.append(f"a run in the same folder fails: {record['fresh']}")
+    return found + left
 
 
 HEAD = ("launcher", "fabric", "signal", "moment", "cases", "too late", "in time", "slowest (s after the signal)",
