@@ -28,6 +28,7 @@ MOMENTS = ("set-up", "launch", "tear-down")
 WEIGHTS = {"set-up": 2}  # cases of a moment for each of another's
 OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
 GRACE = 1  # seconds beyond the timeout in which survivors must have ended, and ranks without a launcher
+MPIRUNS_WAIT = 1  # seconds more for mpirun: it waits so long after it has ended ranks (its odls_base_sigkill_timeout)
 GIVE_UP = 10  # seconds beyond the timeout after which a case is ended by force
 ATTEMPTS = 6  # of a case whose signal came too late
 LONGEST = 100  # seconds that an unharmed run may take
@@ -140,6 +141,7 @@ class Kills:
         stopped_for_mpirun = struck.values() if setup.launcher == "mpirun" and what["signal"] == "STOP" else ()
         begin = when if struck else time.monotonic()
         bound_s = timeout_s + GRACE if victims else GRACE
+        bound_s += MPIRUNS_WAIT if setup.launcher == "mpirun" else 0
         ended_s = run.seconds_to_end(begin, stopped_for_mpirun, timeout_s + GIVE_UP, bound_s + GRACE)
         left, zombies = run.end()
         record = what | {"struck_s": round(when - run.began, 4) if struck else None, "code": run.process.returncode,
