@@ -85,7 +85,8 @@ void Star::run() {
   }
   const Deadline until = Clock::now() + kGoodbye;
   part();
-  while (Clock::now() < until && std::ranges::any_of(links_, &Link::is_open)) {
+  const auto may_answer = [&](const Link& link) { return link.is_open && Clock::now() - link.heard < 3 * beat_; };
+  while (Clock::now() < until && std::ranges::any_of(links_, may_answer)) {
     poll_links(lock, until - Clock::now());
     part();
   }
