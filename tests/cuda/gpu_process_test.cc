@@ -116,7 +116,8 @@ TEST_F(GpuProcess, AutoIsAGpuWhereAllRanksHaveOne) {
   }));
 }
 
-TEST_F(GpuProcess, ARankThatDiesIsReportedByTheOthersInTime) {
+// What CUDA says of it, if anything, comes second: with MPS it may be an illegal memory access.
+TEST_F(GpuProcess, ARankThatDiesIsNamedByTheOthersInTime) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(2, [&](int rank) {
     World world = World::join(id, rank, 1, 2, DeviceKind::kCuda, {.timeout_ms = 10'000});  // kernels are loaded, too
@@ -127,13 +128,12 @@ TEST_F(GpuProcess, ARankThatDiesIsReportedByTheOthersInTime) {
     world.state().exchange("", "the first launch of both");
     if (rank == 1) _exit(0);
     const auto start = std::chrono::steady_clock::now();
-    ag_gemm(world, std::span(&gpu.args()[rank], 1));
-    try {
-      world.synchronize();
-    } catch (const Error&) {
-      return std::chrono::steady_clock::now() - start < std::chrono::seconds(30);
-    }
-    return false;
+    return throws(ErrorCode::kFabric, {"rank 1 is gone"},
+                  [&] {
+                    ag_gemm(world, std::span(&gpu.args()[rank], 1));
+                    world.synchronize();
+                  }) &&
+           std::chrono::steady_clock::now() - start < std::chrono::seconds(11);
   }));
 }
 

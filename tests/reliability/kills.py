@@ -47,7 +47,7 @@ class Setup:
         o = self.options
         preload = ["env", f"LD_PRELOAD={o.soft_nic}"] if self.fabric in struck_run.RDMA else []
         start = {"fork": [], "mpirun": ["mpirun", "-n", str(o.nodes * o.ranks)]}[self.launcher]
-        flags = {"device": "cpu", "launcher": {"fork": "fork", "mpirun": "env"}[self.launcher], "nodes": o.nodes,
+        flags = {"device": o.device, "launcher": {"fork": "fork", "mpirun": "env"}[self.launcher], "nodes": o.nodes,
                  "ranks": o.ranks, "launches": launches, "m": o.m, "n": o.n, "k": o.k, "timeout-ms": o.timeout_ms,
                  "net": self.fabric}
         return [*start, *preload, o.program, "run", self.operator,
@@ -153,8 +153,11 @@ class Kills:
         return record
 
     def left_behind(self, setup, run, struck, left, zombies, memory):
-        """By whom: by mpirun, or by us."""
+        """By whom: by mpirun, or by us.  The file that ranks meet by has a name: the next World there collects it."""
         files, mpiruns_files = verdict.files_left(run.folder)
+        if any(file.startswith("meet/") for file in files):
+            self.run_unharmed(setup, run.folder, 1)
+            files, mpiruns_files = verdict.files_left(run.folder)
         names, mpiruns_names = verdict.memory_left(memory)
         for name in names + mpiruns_names:
             (Path("/dev/shm") / name).unlink(missing_ok=True)
@@ -209,6 +212,7 @@ def parse():
                                ("fresh-every", 10, "of so many cases one is followed by an unharmed run"),
                                ("at-most", 10**9, "seconds after which no case is begun")):
         add(f"--{name}", type=int, default=number, metavar="N", help=text)
+    add("--device", choices=("cpu", "cuda"), default="cpu", help="of the ranks; those on a GPU share it")
     add("--json", help="append one JSON object a case to this file")
     add("--doc", help="put the table into this Markdown file, between its two comments")
     options = parser.parse_args()
