@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "base/cuda_api.h"
@@ -181,17 +182,18 @@ TYPED_TEST(GpuCaller, AThreadThatHasNotUsedCudaMayMakeEveryCall) {
   MK_NEEDS_GPU();
   std::unique_ptr<World> world = std::make_unique<World>(gpu_world({2, 2}));
   typename TypeParam::Launch host = TypeParam::make(*world, 1);
-  GpuLaunch gpu(*world, host);
-  const auto on_default = with_streams(gpu.args(), nullptr);
-  in_a_new_thread([&] { TypeParam::run(*world, gpu.args()); });  // also makes the plan
+  auto gpu = std::make_unique<GpuLaunch<typename TypeParam::Launch>>(*world, host);
+  const auto on_default = with_streams(gpu->args(), nullptr);
+  in_a_new_thread([&] { TypeParam::run(*world, gpu->args()); });  // also makes the plan
   in_a_new_thread([&] { TypeParam::run(*world, on_default); });
   in_a_new_thread([&] { world->fork(nullptr); });
   in_a_new_thread([&] { world->join(nullptr); });
   in_a_new_thread([&] { EXPECT_NE(world->rank_stream(0), nullptr); });
   in_a_new_thread([&] { EXPECT_GT(world->network_stats(0).puts, 0u); });
   in_a_new_thread([&] { world->synchronize(); });
-  gpu.fetch_into(host);
+  gpu->fetch_into(host);
   EXPECT_TRUE(host.is_right());
+  in_a_new_thread([&] { gpu.reset(); });
   in_a_new_thread([&] { world.reset(); });
 }
 
