@@ -13,6 +13,7 @@
 #include "netbench_flags.h"
 #include "operators.h"
 #include "sim_flags.h"
+#include "split_flag.h"
 #include "topo_flags.h"
 #include "usage.h"
 
@@ -65,7 +66,7 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
       "between nodes: loopback, shm, tcp, verbs, efa, or auto (loopback between threads, else the first of efa, verbs "
       "and tcp that all ranks have); info says which there are [$MKERNEL_NET, else auto]",
       [&run](const std::string& text) { run.net = text; });
-  app.add_flag("--stats", run.stats, "print below each row what its proxies carried");
+  app.add_flag("--stats", run.stats, "print below each row what its proxies carried")->disable_flag_override();
   add_split(app, run.split);
   add_flag(app, "--json", "FILE", "append one JSON object a row to FILE [none]",
            [&run](const std::string& text) { run.json = text; });
@@ -74,7 +75,10 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
 void check_run(const RunRequest& run) {
   check_usage(run.op == "all" || find_operator(run.op) != nullptr, "operator is '{}'; it must be all or one of {}",
               run.op, operator_names());
-  check_usage(!run.launches || *run.launches >= 1, "--launches is {}; it must be at least 1", run.launches.value_or(0));
+  check_split(run.op, run.split);
+  constexpr int kMostLaunches = 10'000'000;  // their times are kept
+  check_usage(!run.launches || (*run.launches >= 1 && *run.launches <= kMostLaunches),
+              "--launches is {}; it must be 1 to {}", run.launches.value_or(0), kMostLaunches);
 }
 
 std::string one_line(std::string text) {

@@ -8,6 +8,7 @@
 #include "launcher.h"
 #include "operators.h"
 #include "output_file.h"
+#include "split_flag.h"
 #include "standard_streams.h"
 #include "usage.h"
 
@@ -23,8 +24,10 @@ Options options_of(const RunRequest& request) {
 
 // Of all operators, one that this device does not have yet is passed over, in a line.
 std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& request, const Seat& seat) {
+  RunRequest own = request;
+  own.split = split_of(one, request.split);
   try {
-    return one.run(world, request);
+    return one.run(world, own);
   } catch (const Error& error) {
     if (request.op != "all" || error.code() != ErrorCode::kUnavailable) throw;
     if (seat.reports()) print_line("{}", error.what());
