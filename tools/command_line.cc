@@ -81,8 +81,12 @@ void check_run(const RunRequest& run) {
               "--launches is {}; it must be 1 to {}", run.launches.value_or(0), kMostLaunches);
 }
 
-std::string one_line(std::string text) {
+// What CLI11 says, in one line that names the flag.
+std::string in_one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
+  if (const size_t end = text.find(" was given a disallowed flag override"); end != text.npos) {
+    return fmt::format("--{} takes no value", text.substr(0, end));
+  }
   return text;
 }
 
@@ -112,7 +116,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.text = std::string(version.what()) + "\n";
     return line;
   } catch (const CLI::ParseError& error) {
-    throw UsageError(one_line(error.what()) + " (see mkernel --help)");
+    throw UsageError(in_one_line(error.what()) + " (see mkernel --help)");
   }
   const std::pair<const CLI::App*, Action> commands[] = {
       {run, Action::kRun},     {info, Action::kInfo}, {fuzz, Action::kFuzz},        {sim, Action::kSim},
