@@ -56,7 +56,8 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   });
   add_number<int>(
       app, "--launches", run.launches,
-      "launches queued back to back, each with its own data and checked " + per_device(&Defaults::launches));
+      "launches, each with its own data and checked; queued back to back, as many at once as memory holds " +
+          per_device(&Defaults::launches));
   add_number<uint64_t>(app, "--seed", run.seed, fmt::format("seed of the input data [{}]", run.seed));
   add_number<int64_t>(
       app, "--timeout-ms", run.timeout_ms,
