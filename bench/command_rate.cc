@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/atomics.h"
+#include "bench/joined_threads.h"
 #include "bench/statistics.h"
 #include "core/ring.h"
 #include "mkernel/error.h"
@@ -120,13 +121,13 @@ Run run_once(int num_producers, double seconds) {
   auto proxy = std::make_unique<runtime::Proxy>(ring.view(), std::make_unique<InstantFabric>(span), &stop,
                                                 runtime::ProxySettings{});
   std::atomic<bool> late = false;
-  std::vector<std::thread> producers;
+  JoinedThreads producers;
   const Clock::time_point start = Clock::now();
   const Clock::time_point end =
       start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
   const Clock::time_point deadline = end + kDeadline;
   for (int i = 0; i < num_producers; ++i) {
-    producers.emplace_back([&] {
+    producers.start([&] {
       try {
         produce(ring.view(), end, deadline);
       } catch (const Error&) {
@@ -134,7 +135,7 @@ Run run_once(int num_producers, double seconds) {
       }
     });
   }
-  for (std::thread& producer : producers) producer.join();
+  producers.join();
   if (late) throw_late();
   wait_until([&] { return HostAtomics::load_acquire(&ring.completed) == ring.claimed; }, deadline);
   const double took = std::chrono::duration<double>(Clock::now() - start).count();

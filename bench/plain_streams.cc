@@ -10,6 +10,7 @@
 #include <functional>
 #include <vector>
 
+#include "bench/joined_threads.h"
 #include "transport/stream.h"
 
 namespace mk::bench {
@@ -82,15 +83,15 @@ int64_t receive_to_end(const Fd& socket) {
 int64_t in_threads(const std::vector<Fd>& sockets, const std::function<int64_t(const Fd&)>& work) {
   std::atomic<int64_t> bytes = 0;
   std::atomic<bool> failed = false;
-  std::vector<std::thread> threads;
+  JoinedThreads threads;
   for (const Fd& socket : sockets) {
-    threads.emplace_back([&] {
+    threads.start([&] {
       const int64_t mine = work(socket);
       if (mine < 0) failed = true;
       bytes += mine;
     });
   }
-  for (std::thread& thread : threads) thread.join();
+  threads.join();
   if (failed) throw Error(ErrorCode::kFabric, "a plain stream beside the fabric broke");
   return bytes;
 }

@@ -9,8 +9,10 @@
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "mkernel/error.h"
+#include "operators.h"
 #include "output_file.h"
 #include "runtime/device.h"
+#include "split_flag.h"
 #include "standard_streams.h"
 #include "usage.h"
 
@@ -46,6 +48,12 @@ std::vector<BenchCase> shapes_of(OpKind op, const BenchRequest& request) {
   return {{op, world, *request.m, *request.n, *request.k, request.dtype}};
 }
 
+// What the request asks of one operator.
+BenchRequest request_of(OpKind op, BenchRequest request) {
+  request.split = split_of(*find_operator(bench::name_of(op)), request.split);
+  return request;
+}
+
 bench::MeasureOptions options_of(const BenchRequest& request) {
   bench::MeasureOptions options;
   options.pace = request.pace;
@@ -56,7 +64,7 @@ bench::MeasureOptions options_of(const BenchRequest& request) {
   return options;
 }
 
-int bench_shapes(const BenchRequest& request, const bench::MeasureOptions& options, Rows& rows) {
+int bench_shapes(const BenchRequest& request, bench::MeasureOptions options, Rows& rows) {
   std::set<std::string> notes;
   int64_t wrong = 0;
   rows.print(fmt::format("device {}; pace {}, of which a rank has 1/{}; medians of {} in microseconds",
@@ -64,10 +72,12 @@ int bench_shapes(const BenchRequest& request, const bench::MeasureOptions& optio
                          request.repetitions));
   rows.print(bench_header());
   for (const OpKind op : ops_of(request)) {
+    const BenchRequest own = request_of(op, request);
+    options.split = own.split;
     for (const BenchCase& shape : shapes_of(op, request)) {
       const bench::Measurement result = bench::measure(shape, options);
       rows.print(bench_row(result));
-      rows.append(to_json(result, request));
+      rows.append(to_json(result, own));
       wrong += result.check.wrong;
       if (!result.why_no_fused.empty()) notes.insert(fmt::format("{}: {}", bench::name_of(op), result.why_no_fused));
     }
@@ -76,16 +86,18 @@ int bench_shapes(const BenchRequest& request, const bench::MeasureOptions& optio
   return wrong == 0 ? kExitCorrect : kExitFailed;
 }
 
-int bench_fixed_cost(const BenchRequest& request, const bench::MeasureOptions& options, Rows& rows) {
+int bench_fixed_cost(const BenchRequest& request, bench::MeasureOptions options, Rows& rows) {
   const WorldShape world{request.nodes, request.ranks};
   int64_t wrong = 0;
   rows.print(fmt::format("device {}; M {}, N and K 128, not paced; medians of {} in microseconds",
                          runtime::describe_cuda(), world.size(), request.repetitions));
   rows.print(fixed_cost_header());
   for (const OpKind op : ops_of(request)) {
+    const BenchRequest own = request_of(op, request);
+    options.split = own.split;
     const bench::FixedCost cost = bench::measure_fixed_cost(op, world, request.dtype, options);
     rows.print(fixed_cost_row(cost));
-    rows.append(to_json(cost, request));
+    rows.append(to_json(cost, own));
     wrong += cost.check.wrong;
   }
   return wrong == 0 ? kExitCorrect : kExitFailed;

@@ -2,9 +2,8 @@
 // tools/bench_flags.cc — see bench_flags.h.
 #include "bench_flags.h"
 
-#include <sstream>
-
 #include "flags.h"
+#include "split_flag.h"
 
 namespace mk::tools {
 namespace {
@@ -48,9 +47,11 @@ CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
       fmt::format("longest single wait in milliseconds [$MKERNEL_TIMEOUT, else {}]", Options{}.timeout_ms));
   add_flag(*bench, "--json", "FILE", "append one JSON object a row to FILE [none]",
            [&request](const std::string& text) { request.json = text; });
-  bench->add_flag_callback(
-      "--fixed-cost", [&request] { request.mode = BenchMode::kFixedCost; },
-      "what a launch costs with next to nothing to do, unpaced, instead of shapes");
+  bench
+      ->add_flag_callback(
+          "--fixed-cost", [&request] { request.mode = BenchMode::kFixedCost; },
+          "what a launch costs with next to nothing to do, unpaced, instead of shapes")
+      ->disable_flag_override();
   bench->footer("Exit codes: 0 every result is correct; 1 one is wrong or a launch failed; 2 wrong usage.");
   return bench;
 }
@@ -67,6 +68,7 @@ void check_bench(const BenchRequest& request) {
   const int size = request.nodes * request.ranks;
   check_usage(size <= kMostRanks, "--nodes x --ranks is {}; the ranks that share a GPU must be at most {}", size,
               kMostRanks);
+  check_split(request.op, request.split);
   check_usage(request.repetitions >= 1, "--repetitions is {}; it must be at least 1", request.repetitions);
   const int named = request.m.has_value() + request.n.has_value() + request.k.has_value();
   check_usage(named == 0 || named == 3, "--m, --n and --k go together: name all three or none");

@@ -5,9 +5,12 @@
 // rank and direction.
 #include "cluster.h"
 
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <fmt/ranges.h>
 
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "input_file.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -43,6 +46,25 @@ Cluster scale_model() {
 
 const Cluster kPresets[] = {h200("h200-1x8", 1, 8), h200("h200-2x8-cx7", 2, 8), h200_efa(), scale_model()};
 
+constexpr int64_t kMostBytes = 64 << 10;  // of a file, which has fourteen keys
+
+// An object of plain values.  The parser builds nested values without a limit, and ends with the stack when it frees
+// them, so that nesting is refused where it begins.  Of a key that is there twice it would keep the last.
+json parse_flat(const std::string& file, const std::string& text) {
+  std::set<std::string> keys;
+  const auto look = [&](int depth, json::parse_event_t event, json& value) {
+    const bool begins = event == json::parse_event_t::object_start || event == json::parse_event_t::array_start;
+    check_usage(!begins || depth == 0, "--cluster is '{}': it holds a list or an object; values must be numbers", file);
+    if (event != json::parse_event_t::key) return true;
+    check_usage(keys.insert(value.get<std::string>()).second, "--cluster is '{}': the key {} is there twice", file,
+                value.dump());
+    return true;
+  };
+  json object = json::parse(text, look, /*allow_exceptions=*/false);
+  check_usage(object.is_object(), "--cluster is '{}', which holds no JSON object", file);
+  return object;
+}
+
 class Reader {
  public:
   Reader(const std::string& file, const json& object) : file_(file), object_(object) {}
@@ -57,8 +79,8 @@ class Reader {
   void rate(const char* key, double& field) {
     const json* value = take(key);
     if (value == nullptr) return;
-    check_usage(value->is_number() && *value > 0 && *value <= 1e9,
-                "--cluster is '{}': {} is {}; it must be a number above 0", file_, key, value->dump());
+    check_usage(value->is_number() && *value >= 1e-3 && *value <= 1e9,  // else a run is longer than its clock
+                "--cluster is '{}': {} is {}; it must be a number from 0.001 to 1e9", file_, key, value->dump());
     field = value->get<double>();
   }
   void time_us(const char* key, sim::Time& field) {
@@ -70,21 +92,21 @@ class Reader {
   }
   void nothing_else() const {
     for (const auto& [key, value] : object_.items()) {
-      check_usage(known_.contains(key), "--cluster is '{}': it has no key '{}'; there are {}", file_, key,
-                  known_.dump());
+      check_usage(known_.contains(key), "--cluster is '{}': there is no key {}; there are {}", file_, json(key).dump(),
+                  fmt::join(known_, ", "));
     }
   }
 
  private:
   const json* take(const char* key) {
-    known_[key] = 0;
+    known_.insert(key);
     const auto found = object_.find(key);
     return found == object_.end() ? nullptr : &*found;
   }
 
   const std::string& file_;
   const json& object_;
-  json known_ = json::object();
+  std::set<std::string> known_;
 };
 
 }  // namespace
@@ -99,10 +121,8 @@ Cluster load_cluster(const std::string& name) {
   for (const Cluster& preset : kPresets) {
     if (preset.name == name) return preset;
   }
-  std::ifstream in(name);
-  check_usage(in.good(), "--cluster is '{}'; it must be a file or one of {}", name, cluster_presets());
-  const json object = json::parse(in, nullptr, /*allow_exceptions=*/false);
-  check_usage(object.is_object(), "--cluster is '{}', which holds no JSON object", name);
+  const json object = parse_flat(
+      name, read_input_file("--cluster", name, kMostBytes, fmt::format("a file or one of {}", cluster_presets())));
   Cluster cluster = kPresets[0];
   cluster.name = name;
   Reader reader(name, object);

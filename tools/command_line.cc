@@ -13,6 +13,7 @@
 #include "netbench_flags.h"
 #include "operators.h"
 #include "sim_flags.h"
+#include "split_flag.h"
 #include "topo_flags.h"
 #include "usage.h"
 
@@ -55,7 +56,8 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   });
   add_number<int>(
       app, "--launches", run.launches,
-      "launches queued back to back, each with its own data and checked " + per_device(&Defaults::launches));
+      "launches, each with its own data and checked; queued back to back, as many at once as memory holds " +
+          per_device(&Defaults::launches));
   add_number<uint64_t>(app, "--seed", run.seed, fmt::format("seed of the input data [{}]", run.seed));
   add_number<int64_t>(
       app, "--timeout-ms", run.timeout_ms,
@@ -65,7 +67,7 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
       "between nodes: loopback, shm, tcp, verbs, efa, or auto (loopback between threads, else the first of efa, verbs "
       "and tcp that all ranks have); info says which there are [$MKERNEL_NET, else auto]",
       [&run](const std::string& text) { run.net = text; });
-  app.add_flag("--stats", run.stats, "print below each row what its proxies carried");
+  app.add_flag("--stats", run.stats, "print below each row what its proxies carried")->disable_flag_override();
   add_split(app, run.split);
   add_flag(app, "--json", "FILE", "append one JSON object a row to FILE [none]",
            [&run](const std::string& text) { run.json = text; });
@@ -74,11 +76,18 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
 void check_run(const RunRequest& run) {
   check_usage(run.op == "all" || find_operator(run.op) != nullptr, "operator is '{}'; it must be all or one of {}",
               run.op, operator_names());
-  check_usage(!run.launches || *run.launches >= 1, "--launches is {}; it must be at least 1", run.launches.value_or(0));
+  check_split(run.op, run.split);
+  constexpr int kMostLaunches = 10'000'000;  // their times are kept
+  check_usage(!run.launches || (*run.launches >= 1 && *run.launches <= kMostLaunches),
+              "--launches is {}; it must be 1 to {}", run.launches.value_or(0), kMostLaunches);
 }
 
-std::string one_line(std::string text) {
+// What CLI11 says, in one line that names the flag.
+std::string in_one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
+  if (const size_t end = text.find(" was given a disallowed flag override"); end != text.npos) {
+    return fmt::format("--{} takes no value", text.substr(0, end));
+  }
   return text;
 }
 
@@ -108,7 +117,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
     line.text = std::string(version.what()) + "\n";
     return line;
   } catch (const CLI::ParseError& error) {
-    throw UsageError(one_line(error.what()) + " (see mkernel --help)");
+    throw UsageError(in_one_line(error.what()) + " (see mkernel --help)");
   }
   const std::pair<const CLI::App*, Action> commands[] = {
       {run, Action::kRun},     {info, Action::kInfo}, {fuzz, Action::kFuzz},        {sim, Action::kSim},

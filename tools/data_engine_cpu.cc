@@ -5,6 +5,7 @@
 #include <cstring>
 #include <future>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -23,7 +24,11 @@ void in_parallel(int64_t count, const Work& work) {
   for (int64_t piece = 0; piece < pieces; ++piece) {
     const int64_t first = count * piece / pieces;
     const int64_t last = count * (piece + 1) / pieces;
-    running.push_back(std::async(std::launch::async, [&work, first, last] { work(first, last); }));
+    try {
+      running.push_back(std::async(std::launch::async, [&work, first, last] { work(first, last); }));
+    } catch (const std::system_error&) {
+      work(first, last);  // no thread is to be had: this one does it
+    }
   }
   for (std::future<void>& piece : running) piece.get();
 }

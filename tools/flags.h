@@ -9,7 +9,6 @@
 #include <limits>
 #include <string>
 
-#include "mkernel/options.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -19,8 +18,10 @@ T number(const std::string& flag, const std::string& text) {
   T value{};
   const char* end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data(), end, value);
-  check_usage(error != std::errc::result_out_of_range, "{} is {}; it must be at most {}", flag, text,
-              std::numeric_limits<T>::max());
+  using Limits = std::numeric_limits<T>;
+  const bool is_below = text.starts_with('-');
+  check_usage(error != std::errc::result_out_of_range, "{} is {}; it must be at {} {}", flag, text,
+              is_below ? "least" : "most", is_below ? Limits::min() : Limits::max());
   check_usage(error == std::errc{} && stopped == end, "{} is '{}'; it must be a whole number", flag, text);
   return value;
 }
@@ -35,20 +36,9 @@ Enum choice(const std::string& flag, const std::string& text, const Enum (&choic
   throw UsageError(fmt::format("{} is '{}'; it must be one of {}", flag, text, names));
 }
 
-Split read_split(const std::string& flag, const std::string& text);
-
 template <class Read>
 void add_flag(CLI::App& app, const std::string& flag, const char* type, const std::string& help, const Read& read) {
   app.add_option_function<std::string>(flag, read, help)->type_name(type)->option_text(type);
-}
-
-// "compute=12,reduce=2": how many workers of a rank play each role.
-inline void add_split(CLI::App& app, Split& split) {
-  add_flag(app, "--split", "ROLES",
-           "workers of a rank by role: compute=N,intra=N,send=N,reduce=N, none where left out; on a GPU those "
-           "that do not compute are warps, eight to an SM, and ag_gemm with intra=0 has one in each block that "
-           "computes [chosen for the shape]",
-           [&split](const std::string& text) { split = read_split("--split", text); });
 }
 
 // A number that lands in `field`, a plain or an optional one.

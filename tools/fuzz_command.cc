@@ -42,7 +42,13 @@ class Campaign {
     const uint64_t seeds = request_.last_seed - request_.first_seed + 1;
     const unsigned count =
         static_cast<unsigned>(std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), seeds));
-    for (unsigned i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
+    try {
+      threads.reserve(count);
+      for (unsigned i = 1; i < count; ++i) threads.emplace_back([this] { work(); });
+    } catch (const std::exception&) {
+      // No more threads are to be had: those there are run all seeds.
+    }
+    work();
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/math.h"
+#include "mkernel/error.h"
 #include "runtime/world_state.h"
 #include "usage.h"
 
@@ -34,6 +35,18 @@ std::vector<std::vector<double>> told_by_all(World& world, const std::vector<dou
     for (std::string word; words >> word;) values.push_back(std::strtod(word.c_str(), nullptr));
   }
   return all;
+}
+
+// A launch was refused.  A fault of an earlier one says more than that; that workers were stopped, because the refused
+// launch cannot be completed, says less.
+void throw_fault_of_earlier_launches(World& world) {
+  try {
+    world.synchronize();
+  } catch (const Error& fault) {
+    const std::vector<FaultRecord> faults = world.state().faults();
+    const auto was_stopped = [](const FaultRecord& record) { return record.kind == FaultKind::kStopped; };
+    if (fault.code() == ErrorCode::kFabric || !std::all_of(faults.begin(), faults.end(), was_stopped)) throw;
+  }
 }
 
 }  // namespace
@@ -76,17 +89,19 @@ double allocated_bytes(double rows, double cols, DType dtype) {
   return std::ceil(rows * cols * static_cast<double>(size_of(dtype)) / kGrain) * kGrain;
 }
 
-void check_memory(const Row& row, double bytes_per_launch, double bytes_once) {
-  const double bytes = bytes_per_launch * row.launches + bytes_once;
+int batch_of(const Row& row, const LaunchMemory& memory) {
   const int64_t most = defaults_of(row.device).memory_bytes;
-  check_usage(bytes <= static_cast<double>(most),
-              "--launches is {}; with --m {} --n {} --k {} that takes {:.1f} GiB, and at most {} GiB are taken on {}",
-              row.launches, row.m, row.n, row.k, bytes / kGiB, most / kGiB, name_of(row.device));
+  const int batch = launches_per_batch(row.launches, memory, static_cast<double>(most));
+  check_usage(batch >= 1,
+              "--m is {}; with --n {} --k {} a launch of {} takes {:.1f} GiB, and at most {} GiB are taken on {}",
+              row.m, row.n, row.k, row.op, (memory.per_launch + memory.once) / kGiB, most / kGiB, name_of(row.device));
+  return batch;
 }
 
-double time_launches(World& world, int num_launches, const std::function<void(int)>& launch) {
+std::vector<double> time_launches(World& world, int num_launches, const std::function<void(int)>& launch) {
   runtime::Device& device = world.state().device();
   world.synchronize();
+  world.state().exchange("", "ranks that begin a batch of launches");
   try {
     for (int i = 0; i < num_launches; ++i) {
       for_each_rank_here(world, [&](int rank) { device.span_begin(rank); });
@@ -94,7 +109,7 @@ double time_launches(World& world, int num_launches, const std::function<void(in
       for_each_rank_here(world, [&](int rank) { device.span_end(rank); });
     }
   } catch (...) {
-    world.synchronize();  // throws the first fault, which says more than the refusal of a later launch
+    throw_fault_of_earlier_launches(world);
     throw;
   }
   world.synchronize();
@@ -104,7 +119,13 @@ double time_launches(World& world, int num_launches, const std::function<void(in
   };
   for_each_rank_here(world, [&](int rank) { add(device.take_spans_us(rank)); });
   for (const std::vector<double>& spans : told_by_all(world, slowest, "times")) add(spans);
-  return median(slowest);
+  return slowest;
+}
+
+void set_time(Row& row, std::vector<double> times_us) {
+  row.time_us = median(std::move(times_us));
+  const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
+  row.tflops_per_rank = flops / row.time_us * 1e-6;
 }
 
 void count_traffic(Row& row, const World& world, const runtime::Plan& plan) {

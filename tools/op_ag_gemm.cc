@@ -31,13 +31,13 @@ DataSpec spec_of(const Row& row, int launch, uint64_t tensor, int rank) {
   return spec;
 }
 
-void check_memory(const Row& row, double world_size) {
+LaunchMemory memory_of(const Row& row, double world_size) {
   const double a = allocated_bytes(row.m, row.k, row.dtype);
   const double b = allocated_bytes(row.k, row.n, row.dtype);
   const double c = allocated_bytes(row.m, row.n, row.dtype);
   const double shard = allocated_bytes(row.m / world_size, row.k, row.dtype);
   const double workspace = world_size * static_cast<double>(row.workspace_bytes);
-  check_memory(row, world_size * (shard + b + c), workspace + a + b);
+  return {.per_launch = world_size * (shard + b + c), .once = workspace + a + b};
 }
 
 LaunchData make_launch(const Row& row, const World& world, runtime::Device& device, DataEngine& engine, int launch) {
@@ -101,22 +101,18 @@ Row run_ag_gemm(World& world, const RunRequest& request) {
   check_same_flags(row, request.split, world);
   row.workspace_bytes = ag_gemm_workspace_bytes(world, row.m, row.n, row.k, row.dtype);  // refuses a bad shape
   check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
-  check_memory(row, world.size());
+  const int batch = batch_of(row, memory_of(row, world.size()));
 
   runtime::WorldState& state = world.state();
   const std::unique_ptr<DataEngine> engine = make_data_engine(state.device());
-  std::vector<LaunchData> launches;
-  for (int i = 0; i < row.launches; ++i) launches.push_back(make_launch(row, world, state.device(), *engine, i));
   const ag_gemm_op::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
-  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, {.split = request.split});
-
-  row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(world, launches[i], request.split); });
-  const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
-  row.tflops_per_rank = flops / row.time_us * 1e-6;
-  count_traffic(row, world, plan);
-
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, {.split = request.split});  // before the clock runs
   Checker checker(row, world, state.device(), *engine);
-  for (int i = 0; i < row.launches; ++i) row.check.add(checker.check(i, launches[i]));
+  run_in_batches(
+      row, world, batch, [&](int launch) { return make_launch(row, world, state.device(), *engine, launch); },
+      [&](const LaunchData& data) { queue_launch(world, data, request.split); },
+      [&](int launch, const LaunchData& data) { row.check.add(checker.check(launch, data)); });
+  count_traffic(row, world, plan);
   merge(row, world);
   return row;
 }

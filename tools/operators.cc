@@ -7,10 +7,17 @@
 namespace mk::tools {
 namespace {
 
+constexpr std::string_view kAgGemmRoles[] = {"compute", "intra", "send"};
+constexpr std::string_view kGemmRsRoles[] = {"compute", "reduce"};
+constexpr std::string_view kGemmArRoles[] = {"compute", "intra", "reduce"};
+
 constexpr Operator kOperators[] = {
-    {"ag_gemm", "AllGather+GEMM: every rank multiplies the rows of all ranks with its own B", run_ag_gemm},
-    {"gemm_rs", "GEMM+ReduceScatter: the ranks sum their products and each keeps its own rows", run_gemm_rs},
-    {"gemm_ar", "GEMM+AllReduce: the ranks sum their products and every rank gets the whole sum", run_gemm_ar},
+    {"ag_gemm", "AllGather+GEMM: every rank multiplies the rows of all ranks with its own B", kAgGemmRoles,
+     run_ag_gemm},
+    {"gemm_rs", "GEMM+ReduceScatter: the ranks sum their products and each keeps its own rows", kGemmRsRoles,
+     run_gemm_rs},
+    {"gemm_ar", "GEMM+AllReduce: the ranks sum their products and every rank gets the whole sum", kGemmArRoles,
+     run_gemm_ar},
 };
 
 }  // namespace

@@ -14,7 +14,8 @@ namespace mk::tools {
 
 struct Operator {
   const char* name;
-  const char* summary;  // one line
+  const char* summary;                      // one line
+  std::span<const std::string_view> roles;  // that its workers play, of those of a Split
 
   // Runs request.launches launches in a new World and checks all of them.
   Row (*run)(World& world, const RunRequest& request);

@@ -52,7 +52,7 @@ struct Defaults {
   int64_t n = 0;
   int64_t k = 0;
   int launches = 0;
-  int64_t memory_bytes = 0;  // most that inputs, outputs and workspace of all launches may take
+  int64_t memory_bytes = 0;  // most that inputs, outputs and workspace of the launches in memory may take
 };
 
 constexpr int64_t kGiB = int64_t{1} << 30;

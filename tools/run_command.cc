@@ -10,6 +10,7 @@
 #include "output_file.h"
 #include "runtime/env_meeting.h"
 #include "runtime/world_state.h"
+#include "split_flag.h"
 #include "standard_streams.h"
 #include "usage.h"
 
@@ -25,8 +26,10 @@ Options options_of(const RunRequest& request) {
 
 // Of all operators, one that this device does not have yet is passed over, in a line.
 std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& request, const Seat& seat) {
+  RunRequest own = request;
+  own.split = split_of(one, request.split);
   try {
-    return one.run(world, request);
+    return one.run(world, own);
   } catch (const Error& error) {
     const bool is_absent = request.op == "all" && error.code() == ErrorCode::kUnavailable;
     if (!is_absent) world.state().explain(error);  // what this rank alone finds, the others hear at once

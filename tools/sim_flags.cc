@@ -4,6 +4,7 @@
 
 #include "flags.h"
 #include "operators.h"
+#include "split_flag.h"
 
 namespace mk::tools {
 namespace {
@@ -11,9 +12,11 @@ namespace {
 // "1..1000".
 void read_seeds(const std::string& flag, const std::string& text, FuzzRequest& request) {
   const size_t dots = text.find("..");
-  check_usage(dots != text.npos, "{} is '{}'; it must be a range A..B", flag, text);
-  request.first_seed = number<uint64_t>(flag, text.substr(0, dots));
-  request.last_seed = number<uint64_t>(flag, text.substr(dots + 2));
+  check_usage(dots != text.npos && dots > 0 && dots + 2 < text.size(), "{} is '{}'; it must be a range A..B", flag,
+              text);
+  const std::string where = fmt::format("{} is {}; an end", flag, text);
+  request.first_seed = number<uint64_t>(where, text.substr(0, dots));
+  request.last_seed = number<uint64_t>(where, text.substr(dots + 2));
   check_usage(request.first_seed <= request.last_seed, "{} is {}, which is empty; it must be A..B with A at most B",
               flag, text);
 }
@@ -72,6 +75,7 @@ void check_fuzz(const FuzzRequest& request) {
 void check_sim(const SimRequest& request) {
   check_usage(find_operator(request.op) != nullptr, "operator is '{}'; it must be one of {}", request.op,
               operator_names());
+  check_split(request.op, request.split);
 }
 
 }  // namespace mk::tools

@@ -47,12 +47,12 @@ Hops hops_in(const World& world, DType dtype) {
   return hops_of(dtype, world.size(), world.nodes() > 1 ? 2 : 1, world.ranks_per_node() + world.nodes());
 }
 
-void check_memory(const SumOperator& op, const Row& row, int world_size) {
+LaunchMemory memory_of(const SumOperator& op, const Row& row, int world_size) {
   const double a = allocated_bytes(row.m, row.k, row.dtype);
   const double b = allocated_bytes(row.k, row.n, row.dtype);
   const double c = allocated_bytes(c_rows(op, row, world_size), row.n, row.dtype);
   const double workspace = static_cast<double>(row.workspace_bytes);
-  check_memory(row, world_size * (a + b + c), world_size * (workspace + a + b));
+  return {.per_launch = world_size * (a + b + c), .once = world_size * (workspace + a + b)};
 }
 
 LaunchData make_launch(const SumOperator& op, const Row& row, const World& world, runtime::Device& device,
@@ -122,19 +122,29 @@ class Checker {
   Matrix b_;
 };
 
-// Whether the first rank here has not the bits that rank 0 has.
-bool has_other_bits(World& world, const std::vector<LaunchData>& launches) {
-  uint64_t digest = 0;
-  std::vector<unsigned char> bytes;
-  for (const LaunchData& launch : launches) {
+// Of all results of the first rank here, in the order of launches.
+class Digest {
+ public:
+  explicit Digest(World& world) : world_(world) {}
+
+  void add(const LaunchData& launch) {
     const Tensor& c = launch[0].c.view;
-    bytes.resize(static_cast<size_t>(c.rows * c.cols) * size_of(c.dtype));
-    world.state().device().download(bytes.data(), c.data, bytes.size());
-    for (const unsigned char byte : bytes) digest = mix(digest + byte + kGoldenRatio);
+    bytes_.resize(static_cast<size_t>(c.rows * c.cols) * size_of(c.dtype));
+    world_.state().device().download(bytes_.data(), c.data, bytes_.size());
+    for (const unsigned char byte : bytes_) digest_ = mix(digest_ + byte + kGoldenRatio);
   }
-  const std::vector<std::string> all = world.state().exchange(std::to_string(digest), "digests of the results");
-  return all.front() != std::to_string(digest);
-}
+
+  // Whether rank 0 has other bits.  All processes ask.
+  bool differs() const {
+    const std::string mine = std::to_string(digest_);
+    return world_.state().exchange(mine, "digests of the results").front() != mine;
+  }
+
+ private:
+  World& world_;
+  uint64_t digest_ = 0;
+  std::vector<unsigned char> bytes_;
+};
 
 }  // namespace
 
@@ -143,23 +153,23 @@ Row run_sum(const SumOperator& op, World& world, const RunRequest& request) {
   check_same_flags(row, request.split, world);
   row.workspace_bytes = op.workspace_bytes(world, row);
   check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
-  check_memory(op, row, world.size());
+  const int batch = batch_of(row, memory_of(op, row, world.size()));
 
   runtime::WorldState& state = world.state();
   const std::unique_ptr<DataEngine> engine = make_data_engine(state.device());
-  std::vector<LaunchData> launches;
-  for (int i = 0; i < row.launches; ++i) launches.push_back(make_launch(op, row, world, state.device(), *engine, i));
   const dense::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
   const runtime::Plan& plan = op.plan(state, problem, request.split);  // before the clock runs
-
-  row.time_us = time_launches(world, row.launches, [&](int i) { queue_launch(op, world, launches[i], request.split); });
-  const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
-  row.tflops_per_rank = flops / row.time_us * 1e-6;
-  count_traffic(row, world, plan);
-
   Checker checker(op, row, world, state.device(), *engine);
-  for (int i = 0; i < row.launches; ++i) row.check.add(checker.check(i, launches[i]));
-  if (op.output == dense::Output::kAll) row.check.wrong += has_other_bits(world, launches) ? 1 : 0;
+  Digest digest(world);
+  run_in_batches(
+      row, world, batch, [&](int launch) { return make_launch(op, row, world, state.device(), *engine, launch); },
+      [&](const LaunchData& data) { queue_launch(op, world, data, request.split); },
+      [&](int launch, const LaunchData& data) {
+        row.check.add(checker.check(launch, data));
+        if (op.output == dense::Output::kAll) digest.add(data);
+      });
+  count_traffic(row, world, plan);
+  if (op.output == dense::Output::kAll && digest.differs()) ++row.check.wrong;
   merge(row, world);
   return row;
 }

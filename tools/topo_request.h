@@ -9,7 +9,7 @@ namespace mk::tools {
 
 struct TopoRequest {
   std::optional<std::string> nics;   // where empty: MKERNEL_NICS
-  std::string xml;                   // empty: this machine
+  std::optional<std::string> xml;    // where empty: this machine
   std::optional<std::string> sysfs;  // where empty: /sys, and none with --xml
   std::optional<std::string> json;   // "-" is stdout, in place of the tree
 };

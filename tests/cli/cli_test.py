@@ -81,6 +81,33 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--split", "compute=1"], "--split"),
     (["run", "gemm_rs", "--device", "cpu", "--split", "compute=1,reduce=0"], "--split"),
     (["run", "gemm_rs", "--device", "cpu", "--split", "compute=1,reduce=1,intra=1"], "--split"),
+    (["run", "gemm_rs", "--split", "send=2"], "--split send is 2; gemm_rs does not have that role: it has compute, reduce"),
+    (["run", "gemm_rs", "--split", "compute=2,reduce=1,intra=1"], "--split intra is 1; gemm_rs does not have that role"),
+    (["run", "ag_gemm", "--split", "compute=2,reduce=1"], "it has compute, intra, send"),
+    (["run", "gemm_ar", "--split", "compute=2,send=1"], "it has compute, intra, reduce"),
+    (["bench", "gemm_rs", "--split", "compute=2,send=1"], "--split send is 1"),
+    (["run", "gemm_rs", "--split", "compute=2,compute=3,reduce=1"], "compute is there twice"),
+    (["run", "ag_gemm", "--split", "compute=2,intra=-1"], "--split intra is -1; it must be at least 0"),
+    (["run", "ag_gemm", "--split", "compute="], "--split compute is ''"),
+    (["run", "ag_gemm", "--split", ""], "--split is ''"),
+    (["run", "ag_gemm", "--split", "compute=2,"], "--split is 'compute=2,'"),
+    (["run", "all", "--split", "compute=1,paint=1"], "--split"),
+    (["run", "", "--device", "cpu"], "operator is ''"),
+    (["run", "ag_gemm", "--m", ""], "--m is ''"),
+    (["run", "ag_gemm", "--m", "1e400"], "--m is '1e400'"),
+    (["run", "ag_gemm", "--m", "0x10"], "--m is '0x10'"),
+    (["run", "ag_gemm", "--m", "+16"], "--m is '+16'"),
+    (["run", "ag_gemm", "--m", " 16"], "--m is ' 16'"),
+    (["run", "ag_gemm", "--m", "\u0663"], "--m is '\u0663'"),
+    (["run", "ag_gemm", "--m", "-9223372036854775809"], "--m is -9223372036854775809; it must be at least -9223372036854775808"),
+    (["run", "ag_gemm", "--nodes", "2147483647", "--ranks", "2147483647"], "--nodes"),
+    (["run", "ag_gemm", "--nodes", "-2147483649"], "--nodes"),
+    (["run", "ag_gemm", "--seed", "18446744073709551616"], "--seed is 18446744073709551616; it must be at most"),
+    (["run", "ag_gemm", "--stats=3"], "--stats takes no value"),
+    (["bench", "--fixed-cost=no"], "--fixed-cost takes no value"),
+    (["run", "ag_gemm", "--launches", "2147483647"], "--launches is 2147483647; it must be 1 to 10000000"),
+    (["run", "ag_gemm", "--device", ""], "--device is ''"),
+    (["run", "ag_gemm", "--net", ""], "--net is ''"),
     (["run", "gemm_rs", "--device", "cpu", "--m", "17"], "--m"),
     (["run", "gemm_rs", "--device", "cpu", "--k", "0"], "--k"),
 ]
@@ -172,6 +199,12 @@ class Cli(unittest.TestCase):
                           ("gemm_ar", "compute=1,reduce=2")):
             result = run_on_cpu("--m", 64, "--split", split, op=op)
             self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_of_all_operators_each_takes_the_roles_of_a_split_that_it_has(self):
+        flags = ("--nodes", 2, "--ranks", 2, "--m", 264)
+        result = run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1,reduce=1", op="all")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assert_one_line(run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1", op="all"), 2, "split.reduce is 0")
 
     def test_ranks_may_be_processes(self):
         for nodes, ranks, net, fabric in ((1, 3, "auto", "none"), (2, 1, "auto", "tcp"), (2, 2, "tcp", "tcp"),

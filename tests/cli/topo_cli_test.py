@@ -21,6 +21,13 @@ PORTS = [("mlx5_0", "0000:14:00.0", "4: ACTIVE", "400 Gb/sec (4X NDR)", "InfiniB
 # What is wrong, and the words its one line must have.
 WRONG_USAGE = [
     (["--xml", "/no/such/file"], ["--xml", "/no/such/file"]),
+    (["--xml", ""], ["--xml is ''"]),
+    (["--xml", "/tmp"], ["--xml is '/tmp'", "a folder"]),
+    (["--xml", "/dev/zero"], ["--xml is '/dev/zero'", "no regular file"]),
+    (["--sysfs", "/no/such/folder"], ["--sysfs is '/no/such/folder'", "class"]),
+    (["--sysfs", "/dev"], ["--sysfs is '/dev'", "class"]),
+    (["--sysfs", "/dev/null"], ["--sysfs is '/dev/null'"]),
+    (["--sysfs", ""], ["--sysfs is ''"]),
     (["--nics"], ["--nics"]),
     (["--nics", "mlx5_7"], ["--nics", "mlx5_7", "mlx5_0, mlx5_1, mlx5_2"]),
     (["--nics", "0=mlx5_0"], ["--nics", "GPU 1"]),
@@ -108,10 +115,15 @@ class Topo(unittest.TestCase):
         self.assertIn("speed unknown", result.stdout)
         self.assertRegex(result.stdout, "mlx5_2.* down: not active")
 
+    def test_a_sysfs_of_a_machine_without_nics_is_taken(self):
+        (self.folder / "bare/class").mkdir(parents=True)
+        result = topo("--sysfs", self.folder / "bare")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_wrong_usage_is_refused_with_one_line(self):
         for arguments, words in WRONG_USAGE:
             with self.subTest(" ".join(arguments)):
-                result = self.recorded(*arguments) if "--xml" not in arguments else topo(*arguments)
+                result = topo(*arguments) if arguments[0] in ("--xml", "--sysfs") else self.recorded(*arguments)
                 self.assert_refused(result, words)
 
     def test_a_variable_that_asks_for_what_is_not_there_is_refused_by_name(self):

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,22 @@ TEST(Scheduler, AParkedFibreGoesOnOnlyWhenUnparked) {
   scheduler.unpark(parked, 5);
   scheduler.run();
   EXPECT_TRUE(went_on);
+}
+
+TEST(Scheduler, WhatAFibreThrowsComesOutOfItsRun) {
+  Random random(1);
+  bool unwound = false;
+  {
+    Scheduler scheduler(random);
+    scheduler.spawn([&] {
+      const std::shared_ptr<void> mark(nullptr, [&](void*) { unwound = true; });
+      scheduler.park();
+    });
+    scheduler.spawn([&] { scheduler.sleep(10), throw std::bad_alloc(); });
+    EXPECT_THROW(scheduler.run(), std::bad_alloc);
+    EXPECT_FALSE(unwound);
+  }
+  EXPECT_TRUE(unwound);  // the fibre that was parked
 }
 
 TEST(Scheduler, TheSeedDecidesWhoGoesFirstAmongEquals) {

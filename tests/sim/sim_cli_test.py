@@ -4,6 +4,7 @@
 import argparse
 import itertools
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,10 @@ WRONG_USAGE = [
     (["sim", "gemm_rs", "--split", "compute=100,reduce=100"], "--split"),
     (["sim", "gemm_ar", "--m", "1000", "--n", "8192", "--k", "64"], "--m"),
     (["sim", "gemm_ar", "--split", "compute=100,reduce=4"], "--split"),
+    (["sim", "gemm_ar", "--split", "compute=100,reduce=4,send=1"], "--split send is 1; gemm_ar does not have that role"),
+    (["sim", "ag_gemm", "--m", "1e3"], "--m is '1e3'"),
+    (["fuzz", "--seeds", ".."], "--seeds is '..'"),
+    (["fuzz", "--seeds", "1..18446744073709551616"], "--seeds is 1..18446744073709551616"),
 ]
 
 # Cluster files that are malformed or impossible, and the word the line must have.
@@ -59,6 +64,15 @@ BAD_CLUSTERS = [
     ('{"nic_latency_us": -1}', "nic_latency_us"),
     ('{"nic_latency_us": 1e9}', "nic_latency_us"),
     ('{"bandwidth": 5}', "bandwidth"),
+    ('{"nic_gb_s": 1e-300}', "nic_gb_s"),
+    ('{"nic_gb_s": 1e400}', "JSON"),
+    ('{"nodes": 1, "ranks": 2, "nodes": 2}', 'the key "nodes" is there twice'),
+    ('{"two\\nlines": 5}', "lines"),
+    ('{"nodes": [1]}', "values must be numbers"),
+    ("[" * 60_000, "values must be numbers"),
+    ('{"a":' * 10_000, "values must be numbers"),
+    ("[" * 200_000, "200000 bytes; at most 65536"),
+    (" " * 65_536 + "{}", "65538 bytes; at most 65536"),
 ]
 
 
@@ -81,10 +95,29 @@ class SimCommandLine(unittest.TestCase):
     def test_a_bad_cluster_file_is_one_line_that_names_the_key(self):
         with tempfile.TemporaryDirectory() as folder:
             for text, word in BAD_CLUSTERS:
-                with self.subTest(text):
+                with self.subTest(text[:40]):
                     file = Path(folder) / "cluster.json"
                     file.write_text(text)
                     self.assert_usage(mkernel("sim", "ag_gemm", "--cluster", file), word)
+
+    def test_a_cluster_that_is_no_file_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = Path(folder) / "fifo"
+            os.mkfifo(fifo)
+            for name, word in ((folder, "a folder"), (fifo, "no regular file"), ("/dev/zero", "no regular file"),
+                               ("", "it must be a file or one of")):
+                self.assert_usage(mkernel("sim", "ag_gemm", "--cluster", name), f"--cluster is '{name}'")
+                self.assert_usage(mkernel("sim", "ag_gemm", "--cluster", name), word)
+
+    def test_a_cluster_may_have_a_name_that_is_no_utf_8(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = os.path.join(os.fsencode(folder), b"\xff")
+            Path(os.fsdecode(name)).write_text("{}")
+            rows = Path(folder) / "rows"
+            result = subprocess.run([PROGRAM, "sim", "ag_gemm", "--m", "4096", "--cluster", name, "--json", rows],
+                                    capture_output=True, timeout=100)
+            self.assertEqual((result.returncode, result.stderr), (0, b""))
+            self.assertIn("\ufffd", json.loads(rows.read_text())["cluster"])
 
     def test_fuzz_ends_with_its_counts(self):
         for op in OPERATORS:

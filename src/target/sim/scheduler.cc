@@ -59,8 +59,14 @@ int Scheduler::spawn(std::function<void()> body) {
   const int id = take_slot(fibres_, free_fibres_);
   auto entry = [this, id, body = std::move(body)](boost::context::fiber&& caller) {
     main_ = std::move(caller);
-    body();
-    free_fibres_.push_back(id);
+    try {
+      body();
+      free_fibres_.push_back(id);
+    } catch (const boost::context::detail::forced_unwind&) {
+      throw;  // the scheduler goes away with this fibre parked
+    } catch (...) {
+      trouble_ = std::current_exception();  // nothing may leave a fibre
+    }
     return std::move(main_);
   };
   if (stacks_ == Stacks::kGuarded) {
@@ -101,6 +107,7 @@ void Scheduler::resume(int fibre) {
   next = std::move(next).resume();
   if (next) fibres_[fibre] = std::move(next);
   running_ = -1;
+  if (trouble_ != nullptr) std::rethrow_exception(std::exchange(trouble_, nullptr));
 }
 
 void Scheduler::run() {

@@ -9,6 +9,7 @@
 
 #include <boost/context/fiber.hpp>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <queue>
 #include <vector>
@@ -40,7 +41,7 @@ class Scheduler {
   void park();
   void unpark(int fibre, Time delay);
 
-  // Until nothing is left to happen.
+  // Until nothing is left to happen.  What a fibre throws comes out here; the run is over then.
   void run();
 
  private:
@@ -72,6 +73,7 @@ class Scheduler {
   std::vector<std::function<void()>> calls_;
   std::vector<int> free_calls_;
   boost::context::fiber main_;
+  std::exception_ptr trouble_;  // of the fibre that ran last
 };
 
 }  // namespace mk::sim
