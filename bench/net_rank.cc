@@ -28,7 +28,6 @@ NetRank::NetRank(std::string_view fabric, std::unique_ptr<Bootstrap> bootstrap, 
     port_->learn_window(window, peer(), keys[peer()]);
   }
   meet("");
-  memory_.forget(rank());
 }
 
 void NetRank::put(uint64_t offset, uint64_t bytes, NetSignal signal, uint32_t amount) {
