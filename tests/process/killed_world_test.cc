@@ -75,15 +75,16 @@ testing::AssertionResult no_name_is_new_since(const std::set<std::string>& befor
   return none ? testing::AssertionSuccess() : testing::AssertionFailure() << "in /dev/shm:" << left;
 }
 
-// All ranks at once, as a launcher does when one of its processes has ended, at moments from the start of the meeting
-// to the first launch.
+// All ranks at once, as a launcher does when one of its processes has ended: at moments of the meeting, and of making
+// plan after plan.
 TEST(KilledWorld, LeavesNothingInSharedMemoryNorInTheFolderOfTheNext) {
   const Folder folder;
   const std::set<std::string> before = names_in("/dev/shm");
   for (int i = 0; i < 40; ++i) {
     EXPECT_FALSE(processes_do(kWorld.size(), [&](int rank) {
-      kill_this_process_after(std::chrono::microseconds(500 + i * 1000));
+      if (i % 2 == 0) kill_this_process_after(std::chrono::microseconds(500 + i * 1000));
       World world = join_by_file(folder, fmt::format("killed{}", i), rank);
+      kill_this_process_after(std::chrono::microseconds(500 + i * 100));
       for (int columns = 1;; ++columns) launch_in(world, rank, {67, columns, 3});
       return true;
     }));
