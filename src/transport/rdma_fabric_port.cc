@@ -33,6 +33,14 @@ std::vector<std::string> names_of(const RdmaSettings& rdma) {
   return rdma.devices.empty() ? std::vector<std::string>(1) : rdma.devices;
 }
 
+void check_most_bytes(const RdmaKind& kind, const RdmaDevice& device) {
+  if (kind.most_bytes(device) != 0) return;
+  throw Error(ErrorCode::kUnavailable,
+              fmt::format("{} of the {} device {} is 0, so it can write nothing into a peer's memory; it must be at "
+                          "least 1 byte",
+                          kind.most_bytes_name, kind.name, device.name()));
+}
+
 }  // namespace
 
 RdmaFabricPort::RdmaFabricPort(const RdmaKind& kind, const PortSettings& settings, const WindowRegistry& windows)
@@ -51,6 +59,7 @@ void RdmaFabricPort::open_devices() {
   for (const std::string& name : names_of(settings_.rdma)) {
     devices_.push_back(std::make_unique<RdmaDevice>(name, settings_.rdma, kind_.serves));
     const RdmaDevice& device = *devices_.back();
+    check_most_bytes(kind_, device);
     check_arg(std::max(depths.sends, depths.receives) <= device.attributes().max_qp_wr,
               "the RDMA fabric's depth is {}; a queue pair of {} holds {} messages, so it must be at most {}",
               settings_.rdma.depth, device.name(), device.attributes().max_qp_wr, device.attributes().max_qp_wr / 2);
@@ -133,6 +142,7 @@ std::string why_no_rdma(const RdmaKind& kind, const char* what) {
     return fmt::format("this machine has no {} (ibv_devices lists none)", what);
   try {
     RdmaDevice device("", {}, kind.serves);
+    check_most_bytes(kind, device);
     device.make_cq(2);
     kind.make_queue(device, {}, {.sends = 1, .receives = 1});
     return "";

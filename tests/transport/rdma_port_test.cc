@@ -69,6 +69,15 @@ TEST_F(RdmaPorts, RefuseWhatIsNotThere) {
   }
 }
 
+TEST_F(RdmaPorts, RefuseADeviceThatSendsNothing) {
+  const PortSettings settings = settings_of(0);
+  setenv("MKERNEL_SOFT_NIC", "no_messages=1", 1);
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"max_rdma_size of the efa device soft_efa_0 is 0"},
+                     [&] { open(settings, "efa"); }));
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"max_msg_sz of the verbs device soft_0 is 0"}, [&] { open(settings); }));
+  EXPECT_NE(fabric_kind("efa").why_not().find("max_rdma_size"), std::string::npos) << "no rank chooses it";
+}
+
 TEST_F(RdmaPorts, NameWhoDisagrees) {
   const auto connects = [&](PortSettings theirs, const char* kind, std::initializer_list<std::string_view> words) {
     const auto own = open(settings_of(0));
