@@ -53,6 +53,7 @@ Rails::Rails(const WorldShape& shape, const Members& members, const Options& opt
   settings.world = shape;
   settings.secret = bootstrap != nullptr ? bootstrap->secret() : random_secret();
   settings.deadline = std::chrono::milliseconds(options.timeout_ms);
+  settings.rdma.depth = options.queue_depth;
   const std::vector<std::vector<std::string>> nics = choose_nics(shape, options.nics);
   for (int i = 0; i < members.count; ++i) ends_[i].mover = device.make_mover(members.first + i);
   if (ends_.front().mover != nullptr) choose_reach(settings, nics, options, device);

@@ -16,6 +16,7 @@
 #include "transport/direct_choice.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
+#include "transport/rdma_settings.h"
 
 namespace mk::runtime {
 
@@ -180,6 +181,8 @@ void check_world(const WorldShape& shape, const Options& options) {
   check_arg(options.ring_capacity >= 1 && options.ring_capacity <= kMostCommands &&
                 std::has_single_bit(static_cast<unsigned>(options.ring_capacity)),
             "ring_capacity is {}; it must be a power of two up to {}", options.ring_capacity, kMostCommands);
+  check_arg(options.queue_depth >= 0 && options.queue_depth <= RdmaSettings::kMostDepth,
+            "queue_depth is {}; it must be 0 (chosen) to {}", options.queue_depth, RdmaSettings::kMostDepth);
   check_net(options.net);
   check_gpu_direct(options.gpu_direct);
 }

@@ -40,6 +40,7 @@ class RdmaFabricPort : public FabricPort {
 
  private:
   void open_devices();
+  int choose_depth(int num_queues) const;
   void make_lanes();
   uint64_t most_bytes() const;
 
