@@ -2,6 +2,7 @@
 // ops/host_launch.h — a rank's launch on CPU threads, whatever the operator.
 #pragma once
 
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -34,8 +35,8 @@ void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, L
   world.expect_commands();
   try {
     for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
-  } catch (...) {
-    world.stop();
+  } catch (const std::exception& error) {
+    world.stop(error);
     throw;
   }
 }

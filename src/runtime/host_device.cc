@@ -27,8 +27,11 @@ constexpr int kFewestWorkers = 5;
 HostDevice::HostDevice(const Members& members, Windows windows)
     : first_(members.first),
       windows_(windows),
-      workers_(std::max<int>(kFewestWorkers, std::thread::hardware_concurrency() / members.count)),
-      ranks_(members.count) {}
+      workers_(std::max<int>(kFewestWorkers, std::thread::hardware_concurrency() / members.count)) {
+  for (int rank = members.first; rank < members.end(); ++rank) ranks_.emplace_back(rank);
+}
+
+HostDevice::Rank::Rank(int rank) : team(fmt::format("rank {}", rank)) {}
 
 std::string HostDevice::name() const { return fmt::format("{} CPU threads", std::thread::hardware_concurrency()); }
 

@@ -51,6 +51,7 @@ class HostDevice : public Device {
 
  private:
   struct Rank {
+    explicit Rank(int rank);
     std::vector<std::chrono::steady_clock::time_point> marks;  // written by the team, read when drained
     Team team;                                                 // last: its threads end before marks do
   };

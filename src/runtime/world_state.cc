@@ -58,7 +58,7 @@ void WorldState::connect_rails(const FabricHook& hook) {
     rings_[rank] = make_ring();
     std::unique_ptr<Fabric> fabric = rails_ == nullptr ? device_->make_loopback(windows_, rank) : rails_->take(rank);
     if (hook) fabric = hook(std::move(fabric), windows_, rank);
-    const ProxySettings settings{patience, proxy_cores(this->fabric(), shape_.local_of(rank), options_)};
+    const ProxySettings settings{patience, proxy_cores(this->fabric(), shape_.local_of(rank), options_), rank};
     proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, settings));
   }
 }
@@ -109,8 +109,8 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   try {
     plan = std::make_unique<Plan>(id, std::move(spec), site);
     plan->open(site);
-  } catch (...) {
-    if (bootstrap_ != nullptr || plan != nullptr) stop();  // others may have it, and go on
+  } catch (const std::exception& error) {
+    if (bootstrap_ != nullptr || plan != nullptr) stop(error);  // others may have it, and go on
     if (plan != nullptr) half_open_.push_back(std::move(plan));
     throw;
   }
@@ -132,7 +132,11 @@ std::vector<std::string> WorldState::exchange(const std::string& mine, const std
   return bootstrap_->all_gather(mine, what);
 }
 
-void WorldState::stop() { HostAtomics::store_release(stop_, 1); }
+void WorldState::stop(const std::exception& why) {
+  const auto* const error = dynamic_cast<const Error*>(&why);
+  if (!stopped_by_) stopped_by_ = error != nullptr ? *error : Error(ErrorCode::kDevice, why.what());
+  HostAtomics::store_release(stop_, 1);
+}
 
 bool WorldState::failed() const { return HostAtomics::load_acquire(stop_) != 0; }
 
@@ -151,6 +155,7 @@ void WorldState::check_faults() const {
     if (!failure.empty())
       throw Error(ErrorCode::kFabric, fmt::format("the fabric of rank {} failed: {}", members_.first + rank, failure));
   }
+  if (stopped_by_) throw Error(*stopped_by_);  // what workers waited for then is of no interest
   const std::vector<FaultRecord> records = faults();
   if (records.empty()) return;
   throw Error(ErrorCode::kTimeout, describe_faults(records, options_.timeout_ms, [&](const FaultRecord& record) {
