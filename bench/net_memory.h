@@ -46,12 +46,6 @@ class NetMemory {
     return add(to, [](int) { return true; });
   }
 
-  // Nobody else can map what is `rank`'s from now on.
-  void forget(int rank) const {
-    SharedMemory::forget(data_[rank].name());
-    SharedMemory::forget(signals_[rank].name());
-  }
-
  private:
   using Both = std::array<SharedMemory, kNetRanks>;
 
@@ -64,7 +58,7 @@ class NetMemory {
       std::vector<std::string> handles;
       for (int rank = 0; rank < kNetRanks; ++rank) {
         bases.push_back(is_here(rank) ? both[rank].data() : nullptr);
-        handles.push_back(is_here(rank) ? both[rank].name() : std::string());
+        handles.push_back(is_here(rank) ? both[rank].handle() : std::string());
       }
       return to.add(std::move(bases), bytes, std::move(handles));
     };

@@ -12,14 +12,15 @@
 namespace mk::bench {
 
 NetRank::NetRank(std::string_view fabric, std::unique_ptr<Bootstrap> bootstrap, const NetMemory& memory,
-                 const WindowRegistry& registry, const NetMemory::Windows& windows, const std::string& nics)
+                 const WindowRegistry& registry, const NetMemory::Windows& windows, const Options& options)
     : memory_(memory), windows_(windows), bootstrap_(std::move(bootstrap)) {
   PortSettings settings;
   settings.world = {.nodes = kNetRanks, .ranks = 1};
   settings.rank = rank();
   settings.secret = bootstrap_->secret();
   settings.deadline = kNetDeadline;
-  settings.rdma.devices = nics_of_rank(nics, settings.world.local_of(rank()));
+  settings.rdma.devices = nics_of_rank(options.nics, settings.world.local_of(rank()));
+  settings.rdma.depth = options.queue_depth;
   port_ = open_port(fabric, settings, registry);
   fabric_ = port_->connect(bootstrap_->all_gather(port_->address(), "the addresses of both ranks' fabrics"));
   for (const uint32_t window : {windows_.data, windows_.signals}) {
@@ -28,7 +29,6 @@ NetRank::NetRank(std::string_view fabric, std::unique_ptr<Bootstrap> bootstrap, 
     port_->learn_window(window, peer(), keys[peer()]);
   }
   meet("");
-  memory_.forget(rank());
 }
 
 void NetRank::put(uint64_t offset, uint64_t bytes, NetSignal signal, uint32_t amount) {

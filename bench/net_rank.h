@@ -17,6 +17,7 @@
 #include "base/atomics.h"
 #include "bench/net_memory.h"
 #include "mkernel/error.h"
+#include "mkernel/options.h"
 #include "transport/bootstrap.h"
 #include "transport/fabric_port.h"
 
@@ -29,7 +30,7 @@ class NetRank {
   // Both ranks at the same time.  `memory` and `registry`, which has it as `windows`, outlive the rank; `nics` is as
   // in Options.
   NetRank(std::string_view fabric, std::unique_ptr<Bootstrap> bootstrap, const NetMemory& memory,
-          const WindowRegistry& registry, const NetMemory::Windows& windows, const std::string& nics);
+          const WindowRegistry& registry, const NetMemory::Windows& windows, const Options& options);
 
   int rank() const { return bootstrap_->rank(); }
   int peer() const { return 1 - rank(); }

@@ -99,7 +99,7 @@ class Duel {
   }
 
   int measure(int rank, const WindowRegistry& registry, const NetMemory::Windows& windows) {
-    NetRank end(kind_.name, meet(rank), memory_, registry, windows, Options::from_env().nics);
+    NetRank end(kind_.name, meet(rank), memory_, registry, windows, Options::from_env());
     uint64_t wrong = 0;
     for (const uint64_t size : request_.sizes) {
       const bench::PutFigures figures = bench::measure_puts(end, size, request_.seconds, baseline());

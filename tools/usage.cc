@@ -24,6 +24,7 @@ constexpr Renaming kRenamings[] = {
     {"nodes x ranks", "--nodes x --ranks"},
     {"ring_capacity", "MKERNEL_RING_CAPACITY"},
     {"nics", "MKERNEL_NICS"},
+    {"queue_depth", "MKERNEL_QUEUE_DEPTH"},
     {"gpu_direct", "MKERNEL_GPU_DIRECT"},
 };
 

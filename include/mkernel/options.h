@@ -42,6 +42,10 @@ struct Options {
   // are not known, or there is one NIC, those take the first that is active.  As many on all ranks.
   std::string nics{};
 
+  // Messages under way on each queue pair of the fabrics verbs and efa; 0: chosen, which is 128, or less where a NIC's
+  // queues hold less.  1 to 8192, and at most half of what a queue of the NIC holds.
+  int queue_depth = 0;
+
   // Whether a proxy stays on cores near the NIC that serves its rank, where the fabric has NICs and those are known.
   bool pin_proxies = true;
 
@@ -55,8 +59,8 @@ struct Options {
   std::string gpu_direct = "auto";
 
   // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,
-  // MKERNEL_NICS, MKERNEL_NET, MKERNEL_GPU_DIRECT and MKERNEL_PIN_PROXIES (0 or 1).  A value that is no number where
-  // one is due is an Error that names the variable.
+  // MKERNEL_NICS, MKERNEL_QUEUE_DEPTH, MKERNEL_NET, MKERNEL_GPU_DIRECT and MKERNEL_PIN_PROXIES (0 or 1).  A value that
+  // is no number where one is due is an Error that names the variable.
   static Options from_env(Options base);
   static Options from_env();
 };

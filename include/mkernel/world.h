@@ -52,6 +52,8 @@ class World {
   static World from_env(int nodes, int ranks_per_node, DeviceKind device, const Options& options = Options::from_env());
   static World from_env(int nodes, int ranks_per_node, const Options& options = Options::from_env());
 
+  // Of a World that was moved from only destruction and assignment make sense; any other call throws
+  // Error(kInvalidArgument).
   World(World&&) noexcept;
   World& operator=(World&&) noexcept;
   ~World();
@@ -88,10 +90,12 @@ class World {
 
   // The library's own view, for operators; and a World around one that was made otherwise, for tests.
   explicit World(std::unique_ptr<runtime::WorldState> state);
-  runtime::WorldState& state() { return *state_; }
-  const runtime::WorldState& state() const { return *state_; }
+  runtime::WorldState& state() { return checked(); }
+  const runtime::WorldState& state() const { return checked(); }
 
  private:
+  runtime::WorldState& checked() const;  // throws Error if it was moved from
+
   std::unique_ptr<runtime::WorldState> state_;
 };
 

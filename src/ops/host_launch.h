@@ -2,6 +2,7 @@
 // ops/host_launch.h — launches every rank of an operator that is here, and a rank on CPU threads.
 #pragma once
 
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -57,8 +58,8 @@ void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, L
       world.device().enter_default_stream(on_default);
       for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
       world.device().leave_default_stream(on_default);
-    } catch (...) {
-      world.stop();
+    } catch (const std::exception& error) {
+      world.stop(error);
       throw;
     }
   });

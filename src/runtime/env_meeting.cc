@@ -55,9 +55,12 @@ std::unique_ptr<Bootstrap> meet_at_address(const LaunchEnv& env, int number, mil
   return std::make_unique<Bootstrap>(std::move(rendezvous), env.size, timeout);
 }
 
-// Gone as soon as all have met, or cannot.
+constexpr const char* kMeetingFile = "meet.";  // how its name begins
+
+// Gone as soon as all have met, or cannot.  If this process is killed, the next World in the folder removes it.
 struct LeftFile {
   std::string path;
+  Fd held;
   ~LeftFile() { remove_file(path); }
 };
 
@@ -68,7 +71,7 @@ std::string file_of(const LaunchEnv& env, int number) {
       !env.job.empty(),
       "MKERNEL_JOB_ID is not set; {} does not name its job, so it must, the same on all ranks and in no other job",
       env.launcher);
-  std::string name = fmt::format("meet.{}.{}", env.job, number);
+  std::string name = fmt::format("{}{}.{}", kMeetingFile, env.job, number);
   std::ranges::replace_if(
       name, [](unsigned char c) { return !std::isalnum(c) && c != '.' && c != '-'; }, '_');
   return env.folder + "/" + name;
@@ -80,7 +83,7 @@ std::unique_ptr<Bootstrap> meet_by_file(const LaunchEnv& env, int number, millis
     const IdSource source{[path]() -> std::optional<UniqueId> {
                             const std::optional<std::string> text = read_private_file(path);
                             if (!text) return std::nullopt;
-                            return UniqueId::parse(*text);
+                            return UniqueId::parse(text->substr(0, text->find('\n')));
                           },
                           fmt::format("{} is not there, which rank 0 writes; do all machines share that folder? "
                                       "MKERNEL_MEET_DIR names another",
@@ -89,14 +92,14 @@ std::unique_ptr<Bootstrap> meet_by_file(const LaunchEnv& env, int number, millis
   }
   make_private_folder(env.folder);
   auto rendezvous = std::make_unique<Rendezvous>();
-  write_private_file(path, rendezvous->id().to_string());
-  const LeftFile left{path};
+  const LeftFile left{path, leave_private_file(path, rendezvous->id().to_string())};
   return std::make_unique<Bootstrap>(std::move(rendezvous), env.size, timeout);
 }
 
 }  // namespace
 
 std::unique_ptr<Bootstrap> meet(const LaunchEnv& env, int number, milliseconds timeout) {
+  if (env.rank == 0 && !env.folder.empty()) remove_abandoned_files(env.folder, kMeetingFile);
   return env.root ? meet_at_address(env, number, timeout) : meet_by_file(env, number, timeout);
 }
 

@@ -27,8 +27,11 @@ constexpr int kFewestWorkers = 5;
 HostDevice::HostDevice(const Members& members, Windows windows)
     : first_(members.first),
       windows_(windows),
-      workers_(std::max<int>(kFewestWorkers, std::thread::hardware_concurrency() / members.count)),
-      ranks_(members.count) {}
+      workers_(std::max<int>(kFewestWorkers, std::thread::hardware_concurrency() / members.count)) {
+  for (int rank = members.first; rank < members.end(); ++rank) ranks_.emplace_back(rank);
+}
+
+HostDevice::Rank::Rank(int rank) : team(fmt::format("rank {}", rank)) {}
 
 std::string HostDevice::name() const { return fmt::format("{} CPU threads", std::thread::hardware_concurrency()); }
 
@@ -47,7 +50,8 @@ void HostDevice::upload(void* to, const void* from, size_t bytes) { std::memcpy(
 WindowMemory HostDevice::allocate_window(size_t bytes) {
   if (windows_ == Windows::kPrivate) return private_window(*this, bytes);
   auto shared = std::make_shared<SharedMemory>(SharedMemory::make(bytes));
-  return {std::shared_ptr<std::byte>(shared, shared->data()), shared->name()};
+  openable_[shared->handle()] = shared;
+  return {std::shared_ptr<std::byte>(shared, shared->data()), shared->handle()};
 }
 
 WindowMemory HostDevice::open_window(const std::string& handle, size_t bytes) {
@@ -55,7 +59,12 @@ WindowMemory HostDevice::open_window(const std::string& handle, size_t bytes) {
   return {std::shared_ptr<std::byte>(shared, shared->data()), handle};
 }
 
-void HostDevice::forget_window(const std::string& handle) noexcept { SharedMemory::forget(handle); }
+void HostDevice::forget_window(const std::string& handle) noexcept {
+  const auto found = openable_.find(handle);
+  if (found == openable_.end()) return;
+  if (const std::shared_ptr<SharedMemory> window = found->second.lock()) window->forget();
+  openable_.erase(found);
+}
 
 std::unique_ptr<Fabric> HostDevice::make_loopback(const WindowRegistry& windows, int rank) {
   return std::make_unique<LoopbackFabric>(windows, rank);

@@ -4,11 +4,18 @@
 
 #include <chrono>
 #include <deque>
+#include <map>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "runtime/device.h"
 #include "runtime/members.h"
 #include "runtime/team.h"
+
+namespace mk {
+class SharedMemory;
+}  // namespace mk
 
 namespace mk::runtime {
 
@@ -44,6 +51,7 @@ class HostDevice : public Device {
 
  private:
   struct Rank {
+    explicit Rank(int rank);
     std::vector<std::chrono::steady_clock::time_point> marks;  // written by the team, read when drained
     Team team;                                                 // last: its threads end before marks do
   };
@@ -55,6 +63,7 @@ class HostDevice : public Device {
   Windows windows_;
   int workers_;
   std::deque<Rank> ranks_;
+  std::map<std::string, std::weak_ptr<SharedMemory>> openable_;  // by handle, until it is forgotten
 };
 
 }  // namespace mk::runtime

@@ -34,6 +34,7 @@ Options Options::from_env(Options base) {
   read_number("MKERNEL_TIMEOUT", base.timeout_ms);
   read_number("MKERNEL_RING_CAPACITY", base.ring_capacity);
   base.nics = runtime::environment("MKERNEL_NICS").value_or(base.nics);
+  read_number("MKERNEL_QUEUE_DEPTH", base.queue_depth);
   base.net = runtime::environment("MKERNEL_NET").value_or(base.net);
   base.gpu_direct = runtime::environment("MKERNEL_GPU_DIRECT").value_or(base.gpu_direct);
   read_switch("MKERNEL_PIN_PROXIES", base.pin_proxies);

@@ -73,7 +73,7 @@ Proxy::Proxy(RingView ring, std::unique_ptr<Fabric> fabric, uint64_t* stop, cons
       fabric_(std::move(fabric)),
       stop_(stop),
       settings_(settings),
-      thread_(start_thread([this] { run(); })) {}
+      thread_(start_thread(fmt::format("the proxy of rank {}", settings.rank), [this] { run(); })) {}
 
 Proxy::~Proxy() {
   quit_.store(true, std::memory_order_relaxed);

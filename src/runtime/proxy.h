@@ -38,6 +38,7 @@ constexpr std::chrono::microseconds affordable_patience(std::chrono::microsecond
 struct ProxySettings {
   std::chrono::microseconds patience{0};  // how long it stays awake at least since something moved or is to move
   std::vector<int> cores{};               // it stays on these, as far as it may; empty: anywhere
+  int rank = 0;                           // whose it is, for Errors
 };
 
 class Proxy {

@@ -53,6 +53,7 @@ Rails::Rails(const WorldShape& shape, const Members& members, const Options& opt
   settings.world = shape;
   settings.secret = bootstrap != nullptr ? bootstrap->secret() : random_secret();
   settings.deadline = std::chrono::milliseconds(options.timeout_ms);
+  settings.rdma.depth = options.queue_depth;
   const std::vector<std::vector<std::string>> nics = choose_nics(shape, options.nics);
   for (int i = 0; i < members.count; ++i) ends_[i].mover = device.make_mover(members.first + i);
   if (ends_.front().mover != nullptr) choose_reach(settings, nics, options, device);
@@ -112,6 +113,7 @@ std::vector<std::string> Rails::tell(const std::vector<std::string>& mine, const
 // Ranks of one rail wait for each other, so each connects in a thread of its own.
 void Rails::connect(const std::vector<std::string>& addresses) {
   std::vector<std::exception_ptr> troubles(ends_.size());
+  std::exception_ptr not_started;  // why ranks wait in vain, if they do
   std::vector<std::thread> threads;
   for (size_t i = 0; i < ends_.size(); ++i) {
     const auto connect_one = [&, i] {
@@ -122,13 +124,15 @@ void Rails::connect(const std::vector<std::string>& addresses) {
       }
     };
     try {
-      threads.push_back(start_thread(connect_one));
+      const std::string purpose = fmt::format("rank {} to connect its fabric", members_.first + static_cast<int>(i));
+      threads.push_back(start_thread(purpose, connect_one));
     } catch (const Error&) {
-      troubles[i] = std::current_exception();
+      not_started = std::current_exception();
       break;  // those that have started give up at the deadline
     }
   }
   for (std::thread& thread : threads) thread.join();
+  if (not_started != nullptr) std::rethrow_exception(not_started);
   for (const std::exception_ptr& trouble : troubles) {
     if (trouble != nullptr) std::rethrow_exception(trouble);
   }

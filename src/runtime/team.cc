@@ -22,7 +22,8 @@ void Team::submit(int workers, Job job) {
   const std::lock_guard lock(mutex_);
   while (static_cast<int>(threads_.size()) < workers) {
     const int worker = static_cast<int>(threads_.size());
-    threads_.push_back(start_thread([this, worker, next = submitted_] { work(worker, next); }));
+    threads_.push_back(start_thread(fmt::format("worker {} of {}", worker, whose_),
+                                    [this, worker, next = submitted_] { work(worker, next); }));
   }
   // Every thread takes part in every launch, if only to step over it.
   queue_.push_back({workers, static_cast<int>(threads_.size()), std::move(job)});

@@ -9,7 +9,9 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace mk::runtime {
@@ -18,11 +20,13 @@ class Team {
  public:
   using Job = std::function<void(int worker)>;
 
-  Team() = default;
+  // `whose` they are, for Errors.
+  explicit Team(std::string whose = "a team") : whose_(std::move(whose)) {}
   Team(const Team&) = delete;
   ~Team();
 
-  // Queues job(0) … job(workers-1), each on its own thread.
+  // Queues job(0) … job(workers-1), each on its own thread.  Throws Error, and queues nothing, if one cannot be
+  // started.
   void submit(int workers, Job job);
 
   // Waits until everything submitted has returned.
@@ -37,6 +41,7 @@ class Team {
 
   void work(int worker, uint64_t next);
 
+  std::string whose_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Launch> queue_;  // front is running

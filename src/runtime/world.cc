@@ -94,21 +94,26 @@ World::World(World&&) noexcept = default;
 World& World::operator=(World&&) noexcept = default;
 World::~World() = default;
 
-int World::nodes() const { return state_->shape().nodes; }
-int World::ranks_per_node() const { return state_->shape().ranks; }
-int World::size() const { return state_->shape().size(); }
-int World::first_rank() const { return state_->members().first; }
-int World::num_ranks() const { return state_->members().count; }
-std::string World::fabric() const { return state_->fabric(); }
-
-std::string World::fabric_reach() const { return state_->fabric_reach(); }
-DeviceKind World::device() const { return state_->device().kind(); }
-
-void World::synchronize() {
-  state_->synchronize();
+runtime::WorldState& World::checked() const {
+  check_arg(state_ != nullptr, "the World was moved from; use the one that it was moved to");
+  return *state_;
 }
 
-bool World::failed() const { return state_->failed(); }
+int World::nodes() const { return checked().shape().nodes; }
+int World::ranks_per_node() const { return checked().shape().ranks; }
+int World::size() const { return checked().shape().size(); }
+int World::first_rank() const { return checked().members().first; }
+int World::num_ranks() const { return checked().members().count; }
+std::string World::fabric() const { return checked().fabric(); }
+
+std::string World::fabric_reach() const { return checked().fabric_reach(); }
+DeviceKind World::device() const { return checked().device().kind(); }
+
+void World::synchronize() {
+  checked().synchronize();
+}
+
+bool World::failed() const { return checked().failed(); }
 
 namespace {
 
@@ -119,16 +124,16 @@ void check_here(const runtime::Members& members, int rank) {
 }  // namespace
 
 NetworkStats World::network_stats(int rank) const {
-  check_here(state_->members(), rank);
-  return state_->network_stats(rank);
+  check_here(checked().members(), rank);
+  return checked().network_stats(rank);
 }
 
 Stream World::rank_stream(int rank) const {
-  check_here(state_->members(), rank);
-  return state_->device().stream(rank);
+  check_here(checked().members(), rank);
+  return checked().device().stream(rank);
 }
 
-void World::fork(Stream stream) { state_->device().fork(stream); }
-void World::join(Stream stream) { state_->device().join(stream); }
+void World::fork(Stream stream) { checked().device().fork(stream); }
+void World::join(Stream stream) { checked().device().join(stream); }
 
 }  // namespace mk

@@ -16,6 +16,7 @@
 #include "transport/direct_choice.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
+#include "transport/rdma_settings.h"
 
 namespace mk::runtime {
 
@@ -73,7 +74,7 @@ void WorldState::connect_rails(const FabricHook& hook) {
     rings_[rank] = make_ring();
     std::unique_ptr<Fabric> fabric = rails_ == nullptr ? device_->make_loopback(windows_, rank) : rails_->take(rank);
     if (hook) fabric = hook(std::move(fabric), windows_, rank);
-    const ProxySettings settings{patience, proxy_cores(this->fabric(), shape_.local_of(rank), options_)};
+    const ProxySettings settings{patience, proxy_cores(this->fabric(), shape_.local_of(rank), options_), rank};
     proxies_.push_back(std::make_unique<Proxy>(rings_[rank], std::move(fabric), stop_, settings));
   }
 }
@@ -133,8 +134,8 @@ Plan& WorldState::make_plan(const std::string& key, const std::function<PlanSpec
   try {
     plan = std::make_unique<Plan>(id, std::move(spec), site);
     plan->open(site);
-  } catch (...) {
-    if (bootstrap_ != nullptr || plan != nullptr) stop();  // others may have it, and go on
+  } catch (const std::exception& error) {
+    if (bootstrap_ != nullptr || plan != nullptr) stop(error);  // others may have it, and go on
     if (plan != nullptr) half_open_.push_back(std::move(plan));
     throw;
   }
@@ -170,7 +171,7 @@ std::vector<std::string> WorldState::exchange(const std::string& mine, const std
 
 Error WorldState::explain(const Error& error) {
   if (bootstrap_ == nullptr) return error;
-  stop();
+  stop(error);
   return explained(error, bootstrap_->star());
 }
 
@@ -183,7 +184,11 @@ void WorldState::synchronize() {
   }
 }
 
-void WorldState::stop() { HostAtomics::store_release(stop_, 1); }
+void WorldState::stop(const std::exception& why) {
+  const auto* const error = dynamic_cast<const Error*>(&why);
+  if (!stopped_by_) stopped_by_ = error != nullptr ? *error : Error(ErrorCode::kDevice, why.what());
+  HostAtomics::store_release(stop_, 1);
+}
 
 bool WorldState::failed() const { return HostAtomics::load_acquire(stop_) != 0; }
 
@@ -202,6 +207,7 @@ void WorldState::check_faults() const {
     if (!failure.empty())
       throw Error(ErrorCode::kFabric, fmt::format("the fabric of rank {} failed: {}", members_.first + rank, failure));
   }
+  if (stopped_by_) throw Error(*stopped_by_);  // what workers waited for then is of no interest
   const std::vector<FaultRecord> records = faults();
   if (records.empty()) {
     const std::string heard = bootstrap_ == nullptr ? "" : bootstrap_->star().failure();
@@ -239,6 +245,8 @@ void check_world(const WorldShape& shape, const Options& options) {
   check_arg(options.ring_capacity >= 1 && options.ring_capacity <= kMostCommands &&
                 std::has_single_bit(static_cast<unsigned>(options.ring_capacity)),
             "ring_capacity is {}; it must be a power of two up to {}", options.ring_capacity, kMostCommands);
+  check_arg(options.queue_depth >= 0 && options.queue_depth <= RdmaSettings::kMostDepth,
+            "queue_depth is {}; it must be 0 (chosen) to {}", options.queue_depth, RdmaSettings::kMostDepth);
   check_net(options.net);
   check_gpu_direct(options.gpu_direct);
 }

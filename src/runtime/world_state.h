@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/world_shape.h"
+#include "mkernel/error.h"
 #include "mkernel/options.h"
 #include "runtime/device.h"
 #include "runtime/members.h"
@@ -71,7 +74,7 @@ class WorldState {
   }
 
   bool failed() const;
-  void stop();         // every wait gives up: some ranks were launched, but not all can be
+  void stop(const std::exception& why);  // every wait gives up: some ranks were launched, but not all can be
   void synchronize();  // until every launch so far has finished; throws the Error of the first fault, if any
   // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.
   void check_faults() const;
@@ -119,6 +122,7 @@ class WorldState {
   std::unique_ptr<Rails> rails_;  // null: one node, or the device's loopback
   std::vector<std::unique_ptr<Proxy>> proxies_;
   Trace trace_;
+  std::optional<Error> stopped_by_;  // of the thread that launches, before it raises the stop word
 };
 
 // Throws Error(kInvalidArgument) if no World can be so.

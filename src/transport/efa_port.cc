@@ -13,7 +13,7 @@ constexpr RdmaKind kEfa = {
     [](const RdmaDevice& device, const RdmaSettings&, const RdmaDepths& depths) -> std::unique_ptr<RdmaQueue> {
       return std::make_unique<EfaQueue>(device, depths);
     },
-    efa_most_bytes};
+    efa_most_bytes, "max_rdma_size"};
 
 }  // namespace
 

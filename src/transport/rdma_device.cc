@@ -137,8 +137,9 @@ void RdmaDevice::choose_gid(int asked) {
 
 void RdmaDevice::make_cq(int entries) {
   check_arg(entries <= attributes_.max_cqe,
-            "the queues of {} need {} completions and it has {}; lower depth or queues of the RDMA settings", name_,
-            entries, attributes_.max_cqe);
+            "the queues of {} need {} completions and it has {}; lower depth or queues of the RDMA settings "
+            "(MKERNEL_QUEUE_DEPTH)",
+            name_, entries, attributes_.max_cqe);
   cq_.reset(ibv_create_cq(context_.get(), entries, nullptr, nullptr, 0));
   if (cq_ == nullptr) throw_rdma("no completion queue can be had on " + name_, errno);
 }

@@ -15,11 +15,11 @@ namespace mk {
 namespace {
 
 void check_settings(const RdmaSettings& rdma) {
-  constexpr int kMostQueues = 64, kMostDepth = 8192;
+  constexpr int kMostQueues = 64;
   check_arg(rdma.queues >= 1 && rdma.queues <= kMostQueues, "the RDMA fabric's queues are {}; it must be 1 to {}",
             rdma.queues, kMostQueues);
-  check_arg(rdma.depth >= 1 && rdma.depth <= kMostDepth, "the RDMA fabric's depth is {}; it must be 1 to {}",
-            rdma.depth, kMostDepth);
+  check_arg(rdma.depth >= 0 && rdma.depth <= RdmaSettings::kMostDepth, "queue_depth is {}; it must be 0 (chosen) to {}",
+            rdma.depth, RdmaSettings::kMostDepth);
   check_arg(rdma.traffic_class >= 0 && rdma.traffic_class <= 255, "traffic_class is {}; it must be 0 to 255",
             rdma.traffic_class);
   check_arg(rdma.service_level >= 0 && rdma.service_level <= 15, "service_level is {}; it must be 0 to 15",
@@ -31,6 +31,14 @@ void check_settings(const RdmaSettings& rdma) {
 // No name: the first that is active.
 std::vector<std::string> names_of(const RdmaSettings& rdma) {
   return rdma.devices.empty() ? std::vector<std::string>(1) : rdma.devices;
+}
+
+void check_most_bytes(const RdmaKind& kind, const RdmaDevice& device) {
+  if (kind.most_bytes(device) != 0) return;
+  throw Error(ErrorCode::kUnavailable,
+              fmt::format("{} of the {} device {} is 0, so it can write nothing into a peer's memory; it must be at "
+                          "least 1 byte",
+                          kind.most_bytes_name, kind.name, device.name()));
 }
 
 }  // namespace
@@ -46,16 +54,39 @@ RdmaFabricPort::RdmaFabricPort(const RdmaKind& kind, const PortSettings& setting
 }
 
 void RdmaFabricPort::open_devices() {
-  const int num_queues = settings_.rdma.queues * std::max(settings_.world.nodes - 1, 1);
-  const RdmaDepths depths = RdmaLane::depths(settings_.rdma.depth);
   for (const std::string& name : names_of(settings_.rdma)) {
     devices_.push_back(std::make_unique<RdmaDevice>(name, settings_.rdma, kind_.serves));
-    const RdmaDevice& device = *devices_.back();
-    check_arg(std::max(depths.sends, depths.receives) <= device.attributes().max_qp_wr,
-              "the RDMA fabric's depth is {}; a queue pair of {} holds {} messages, so it must be at most {}",
-              settings_.rdma.depth, device.name(), device.attributes().max_qp_wr, device.attributes().max_qp_wr / 2);
-    devices_.back()->make_cq(num_queues * (depths.sends + depths.receives));
+    check_most_bytes(kind_, *devices_.back());
   }
+  const int num_queues = settings_.rdma.queues * std::max(settings_.world.nodes - 1, 1);
+  if (settings_.rdma.depth == 0) settings_.rdma.depth = choose_depth(num_queues);
+  const RdmaDepths depths = RdmaLane::depths(settings_.rdma.depth);
+  for (const auto& device : devices_) {
+    const int messages = device->attributes().max_qp_wr;
+    check_arg(settings_.rdma.depth <= RdmaLane::most_depth(messages),
+              "queue_depth is {}; a queue pair of {} holds {} messages, so it must be at most {}", settings_.rdma.depth,
+              device->name(), messages, RdmaLane::most_depth(messages));
+    device->make_cq(num_queues * (depths.sends + depths.receives));
+  }
+}
+
+// What all devices have room for, in queue pairs and in their completion queues.
+int RdmaFabricPort::choose_depth(int num_queues) const {
+  int depth = RdmaSettings::kUsualDepth;
+  for (const auto& device : devices_) {
+    const ibv_device_attr& most = device->attributes();
+    const int per_queue = most.max_cqe / num_queues - RdmaLane::kReserve;
+    depth = std::min({depth, RdmaLane::most_depth(most.max_qp_wr), per_queue / 3});  // see RdmaLane::depths
+    if (depth < RdmaSettings::kLeastDepth) {
+      const RdmaDepths least = RdmaLane::depths(RdmaSettings::kLeastDepth);
+      throw Error(ErrorCode::kUnavailable,
+                  fmt::format("a queue pair of {} holds {} messages, and a completion queue {} completions of {} queue "
+                              "pairs; at least {} messages and {} completions are needed",
+                              device->name(), most.max_qp_wr, most.max_cqe, num_queues,
+                              std::max(least.sends, least.receives), num_queues * (least.sends + least.receives)));
+    }
+  }
+  return depth;
 }
 
 void RdmaFabricPort::make_lanes() {
@@ -71,6 +102,7 @@ void RdmaFabricPort::make_lanes() {
         auto made = kind_.make_queue(*devices_[device], settings_.rdma, RdmaLane::depths(depth));
         lanes_.push_back(std::make_unique<RdmaLane>(std::move(made), device, depth));
         entry = lanes_.back()->queue().address();
+        entry.depth = static_cast<uint16_t>(depth);
       }
     }
   }
@@ -97,7 +129,9 @@ std::unique_ptr<Fabric> RdmaFabricPort::connect(const std::vector<std::string>& 
     std::vector<RdmaLane*> to_peer;
     for (int device = 0; device < theirs.devices; ++device) {
       for (int queue = 0; queue < theirs.queues; ++queue, ++lane) {
-        (*lane)->queue().connect(theirs.at(world.node_of(rank), device, queue));
+        const RdmaQueueAddress& entry = theirs.at(world.node_of(rank), device, queue);
+        (*lane)->queue().connect(entry);
+        (*lane)->limit(std::max<int>(entry.depth, 1));
         to_peer.push_back(lane->get());
       }
     }
@@ -133,6 +167,7 @@ std::string why_no_rdma(const RdmaKind& kind, const char* what) {
     return fmt::format("this machine has no {} (ibv_devices lists none)", what);
   try {
     RdmaDevice device("", {}, kind.serves);
+    check_most_bytes(kind, device);
     device.make_cq(2);
     kind.make_queue(device, {}, {.sends = 1, .receives = 1});
     return "";

@@ -22,8 +22,9 @@ struct RdmaKind {
   DeviceFilter serves;
   std::unique_ptr<RdmaQueue> (*make_queue)(const RdmaDevice&, const RdmaSettings&, const RdmaDepths&);
 
-  // The longest message.
+  // The longest message, and what the device calls that.
   uint64_t (*most_bytes)(const RdmaDevice&);
+  const char* most_bytes_name;
 };
 
 class RdmaFabricPort : public FabricPort {
@@ -39,6 +40,7 @@ class RdmaFabricPort : public FabricPort {
 
  private:
   void open_devices();
+  int choose_depth(int num_queues) const;
   void make_lanes();
   uint64_t most_bytes() const;
 

@@ -5,6 +5,7 @@
 // when it completes, the put's number comes back.  Records lie in memory of the lane.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -22,12 +23,17 @@ class RdmaLane {
   // Beyond the depth, for a goodbye.
   static constexpr int kReserve = 1;
   static RdmaDepths depths(int depth) { return {depth + kReserve, 2 * depth}; }
+  // The greatest depth of queue pairs that hold so many messages each way.
+  static int most_depth(int messages) { return std::min(messages - kReserve, messages / 2); }
 
   // Receives from here on.  Throws Error.
   RdmaLane(std::unique_ptr<RdmaQueue> queue, int device_idx, int depth);
 
   RdmaQueue& queue() const { return *queue_; }
   int device_idx() const { return device_idx_; }
+
+  // No more messages are under way from now on; a peer with less room for them would be sent them again and again.
+  void limit(int depth) { depth_ = std::min(depth_, depth); }
 
   int room() const { return depth_ - static_cast<int>(head_ - tail_); }
   uint64_t bytes_under_way() const { return bytes_; }

@@ -16,7 +16,7 @@
 
 namespace mk {
 
-constexpr uint32_t kRdmaVersion = 1;
+constexpr uint32_t kRdmaVersion = 2;
 constexpr uint32_t kPartBit = uint32_t{1} << 31;
 constexpr uint32_t kPutNumbers = kPartBit;  // put numbers are below; they come round long after their puts have landed
 

@@ -17,8 +17,9 @@ struct RdmaQueueAddress {
   uint32_t number = 0;
   uint32_t secret = 0;  // random: RC's first packet number, SRD's queue key
   uint16_t lid = 0;
-  uint8_t mtu = 0;  // as ibv_mtu counts
-  uint8_t reserved[5]{};
+  uint16_t depth = 0;  // of its lane: how many messages may be under way to it
+  uint8_t mtu = 0;     // as ibv_mtu counts
+  uint8_t reserved[3]{};
 };
 static_assert(sizeof(RdmaQueueAddress) == 32);
 

@@ -23,8 +23,12 @@ struct RdmaSettings {
   // Queue pairs to each peer, on each device; puts are spread over them.  The same on all ranks.
   int queues = 2;
 
-  // Messages under way on a queue pair, and puts that wait for one of a peer's, before `put` says kFull.
-  int depth = 128;
+  // Messages under way on a queue pair, and puts that wait for one of a peer's, before `put` says kFull.  0: chosen,
+  // which is kUsualDepth, or less where a device's queues hold less.  To a peer with less it is the peer's.
+  int depth = 0;
+  static constexpr int kUsualDepth = 128;
+  static constexpr int kLeastDepth = 2;  // of those that are chosen
+  static constexpr int kMostDepth = 8192;
 
   // Which of the port's addresses; -1: of an Ethernet port RoCE v2 with an IPv4 address, else RoCE v2, else v1; of
   // any other the first.

@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: MIT
 // transport/shared_memory.h — memory that processes of one machine map together.
 //
-// It has a name that cannot be guessed, and whoever may read it is this user.  The maker takes the name away
-// (forget) when all who should have opened it; what is mapped stays until the last one lets go.  A maker that
-// dies before leaves a name behind, so it should not be long.
+// Others open it by its handle until the maker forgets it, which closes the maker's descriptor: it should, as soon as
+// all who need it have opened it.  What is mapped stays until the last one lets go.  A maker that dies leaves nothing.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <utility>
+
+#include "transport/shared_file.h"
 
 namespace mk {
 
 class SharedMemory {
  public:
-  static SharedMemory make(size_t bytes);  // zeroed
-  static SharedMemory open(const std::string& name, size_t bytes);
+  // Zeroed, its pages taken.  Throws Error(kDevice) where memory is short.
+  static SharedMemory make(size_t bytes);
+  static SharedMemory open(const std::string& handle, size_t bytes);
 
   SharedMemory(SharedMemory&& other) noexcept { swap(other); }
   SharedMemory& operator=(SharedMemory&& other) noexcept {
@@ -25,20 +28,23 @@ class SharedMemory {
   ~SharedMemory();
 
   std::byte* data() const { return data_; }
-  const std::string& name() const { return name_; }
+
+  // Of what was made here; empty if it was opened.
+  std::string handle() const { return file_ ? file_->handle() : std::string(); }
 
   // No process can open it any more.
-  static void forget(const std::string& name) noexcept;
+  void forget() noexcept {
+    if (file_) file_->forget();
+  }
 
  private:
-  SharedMemory(std::string name, std::byte* data, size_t bytes, bool is_maker)
-      : name_(std::move(name)), data_(data), bytes_(bytes), is_maker_(is_maker) {}
+  SharedMemory(std::byte* data, size_t bytes, std::optional<SharedFile> file = {})
+      : data_(data), bytes_(bytes), file_(std::move(file)) {}
   void swap(SharedMemory& other) noexcept;
 
-  std::string name_;
   std::byte* data_ = nullptr;
   size_t bytes_ = 0;
-  bool is_maker_ = false;
+  std::optional<SharedFile> file_;  // of the maker
 };
 
 }  // namespace mk

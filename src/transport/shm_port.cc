@@ -13,7 +13,7 @@
 namespace mk {
 
 ShmPort::ShmPort(const PortSettings& settings, const WindowRegistry& windows)
-    : settings_(settings), windows_(windows), seat_(std::make_unique<ShmSeat>()), address_(seat_->name()) {}
+    : settings_(settings), windows_(windows), seat_(std::make_unique<ShmSeat>()), address_(seat_->handle()) {}
 
 bool ShmPort::is_on_rail(int rank) const {
   const WorldShape& world = settings_.world;

@@ -3,7 +3,6 @@
 #include "transport/shm_seat.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include <cerrno>
 
@@ -16,12 +15,6 @@ constexpr size_t kBytes = sizeof(uint64_t);  // a count of guests
 
 uint64_t* count_in(const SharedMemory& memory) { return reinterpret_cast<uint64_t*>(memory.data()); }
 
-Fd open_file(const std::string& name) {
-  Fd file(shm_open(name.c_str(), O_RDWR | O_CLOEXEC, 0));
-  if (!file) throw_errno("a rank's seat in shared memory cannot be opened", errno);
-  return file;
-}
-
 // Locks of open files, not of processes: ranks may be threads of one.
 struct flock whole_file() {
   struct flock lock {};
@@ -32,7 +25,8 @@ struct flock whole_file() {
 
 }  // namespace
 
-ShmSeat::ShmSeat() : memory_(SharedMemory::make(kBytes)), lock_(open_file(memory_.name())) {
+// The lock is of a descriptor of its own, which stays when the memory's is closed.
+ShmSeat::ShmSeat() : memory_(SharedMemory::make(kBytes)), lock_(SharedFile::open(memory_.handle())) {
   struct flock lock = whole_file();
   if (fcntl(lock_.number(), F_OFD_SETLK, &lock) != 0)
     throw_errno("a rank's seat in shared memory cannot be locked", errno);
@@ -40,7 +34,8 @@ ShmSeat::ShmSeat() : memory_(SharedMemory::make(kBytes)), lock_(open_file(memory
 
 uint64_t ShmSeat::num_guests() const { return HostAtomics::load_acquire(count_in(memory_)); }
 
-ShmGuest::ShmGuest(const std::string& name) : memory_(SharedMemory::open(name, kBytes)), lock_(open_file(name)) {
+ShmGuest::ShmGuest(const std::string& handle)
+    : memory_(SharedMemory::open(handle, kBytes)), lock_(SharedFile::open(handle)) {
   HostAtomics::add_release(count_in(memory_), 1);  // pairs with num_guests
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // transport/shm_seat.h — a rank's sign of life to the ranks of its rail on the same machine.
 //
-// A small file in shared memory that its rank holds locked.  The kernel gives the lock up when the rank lets go of it
+// A small file in memory that its rank holds locked.  The kernel gives the lock up when the rank lets go of it
 // or dies, however it dies; so whoever can have it knows that the rank is gone.  (A child that a rank forks without
 // exec holds the lock as well.)
 #pragma once
@@ -19,9 +19,9 @@ class ShmSeat {
  public:
   ShmSeat();  // throws Error
 
-  const std::string& name() const { return memory_.name(); }
-  uint64_t num_guests() const;  // that have opened it
-  void hide() { SharedMemory::forget(name()); }
+  std::string handle() const { return memory_.handle(); }
+  uint64_t num_guests() const;       // that have opened it
+  void hide() { memory_.forget(); }  // nobody opens it any more
 
  private:
   SharedMemory memory_;
@@ -31,7 +31,7 @@ class ShmSeat {
 // Another rank's, as a guest of it.
 class ShmGuest {
  public:
-  explicit ShmGuest(const std::string& name);  // throws Error if there is none of that name
+  explicit ShmGuest(const std::string& handle);  // throws Error if there is none
 
   bool host_is_gone() const;
 

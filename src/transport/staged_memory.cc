@@ -12,7 +12,7 @@
 
 namespace mk {
 
-// What only this process maps does not use up /dev/shm, which containers have little of.
+// What only this process maps needs no descriptor, and its pages only as they are used.
 StagedMemory::StagedMemory(size_t bytes, MappedBy mapped_by, Mover& mover) : mover_(mover), bytes_(bytes) {
   if (mapped_by == MappedBy::kPeers) {
     shared_ = SharedMemory::make(bytes);
@@ -38,8 +38,8 @@ StagedMemory::~StagedMemory() {
   release();
 }
 
-void StagedMemory::hide() const {
-  if (shared_) SharedMemory::forget(shared_->name());
+void StagedMemory::hide() {
+  if (shared_) shared_->forget();
 }
 
 void StagedMemory::release() noexcept {

@@ -26,10 +26,10 @@ class StagedMemory {
   std::byte* data() const { return data_; }
 
   // Empty if only the owner maps it.
-  std::string handle() const { return shared_ ? shared_->name() : std::string(); }
+  std::string handle() const { return shared_ ? shared_->handle() : std::string(); }
 
   // Nobody can map it any more.
-  void hide() const;
+  void hide();
 
  private:
   void release() noexcept;

@@ -18,7 +18,7 @@ constexpr RdmaKind kVerbs = {
     [](const RdmaDevice& device, const RdmaSettings& settings, const RdmaDepths& depths) -> std::unique_ptr<RdmaQueue> {
       return std::make_unique<VerbsQueue>(device, settings, depths);
     },
-    [](const RdmaDevice& device) -> uint64_t { return device.port_attributes().max_msg_sz; }};
+    [](const RdmaDevice& device) -> uint64_t { return device.port_attributes().max_msg_sz; }, "max_msg_sz"};
 
 }  // namespace
 

@@ -33,6 +33,8 @@ constexpr BadWorld kBadWorlds[] = {
     {"NegativeRing", "ring_capacity is -4", 1, 1, {.ring_capacity = -4}},
     {"RingNoPowerOfTwo", "ring_capacity is 3", 1, 1, {.ring_capacity = 3}},
     {"RingTooLarge", "ring_capacity is 2097152", 1, 1, {.ring_capacity = 1 << 21}},
+    {"NegativeDepth", "queue_depth is -1; it must be 0 (chosen) to 8192", 1, 1, {.queue_depth = -1}},
+    {"DepthTooLarge", "queue_depth is 8193", 1, 1, {.queue_depth = 8193}},
     {"GpuDirectIsNoWordOfThose", "gpu_direct is 'maybe'", 1, 1, {.gpu_direct = "maybe"}},
 };
 
@@ -72,6 +74,13 @@ TEST(Environment, SetsTimeoutAndRingOverWhatTheCallerHas) {
   EXPECT_EQ(options.timeout_ms, 1234);
   EXPECT_EQ(options.ring_capacity, 8);
   EXPECT_TRUE(options.trace);
+}
+
+TEST(Environment, SetsTheDepthOfQueues) {
+  const Variable depth("MKERNEL_QUEUE_DEPTH", "16");
+  EXPECT_EQ(Options::from_env().queue_depth, 16);
+  const Variable word("MKERNEL_QUEUE_DEPTH", "deep");
+  EXPECT_TRUE(refuses({"MKERNEL_QUEUE_DEPTH is 'deep'"}, [] { Options::from_env(); }));
 }
 
 TEST(Environment, SaysWhetherNicsReachGpus) {

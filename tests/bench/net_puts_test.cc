@@ -58,7 +58,7 @@ void with_two_ranks(const std::string& fabric, uint64_t half_bytes, Body&& body)
     WindowRegistry own;
     const NetMemory::Windows windows = memory.add_own(own, bootstrap->rank());
     const bool is_loopback = fabric == "loopback";
-    NetRank rank(fabric, std::move(bootstrap), memory, is_loopback ? both : own, is_loopback ? all : windows, "");
+    NetRank rank(fabric, std::move(bootstrap), memory, is_loopback ? both : own, is_loopback ? all : windows, {});
     body(rank);
     rank.part();
   };

@@ -282,6 +282,7 @@ class Cli(unittest.TestCase):
     def test_a_variable_that_is_no_number_is_refused_by_name(self):
         self.assert_one_line(run_on_cpu("--m", 32, MKERNEL_TIMEOUT="abc"), 2, "MKERNEL_TIMEOUT")
         self.assert_one_line(run_on_cpu("--m", 32, MKERNEL_RING_CAPACITY="3"), 2, "MKERNEL_RING_CAPACITY")
+        self.assert_one_line(run_on_cpu("--m", 32, MKERNEL_QUEUE_DEPTH="-1"), 2, "MKERNEL_QUEUE_DEPTH is -1")
 
     def test_a_flag_wins_over_its_variable(self):
         self.assertEqual(run_on_cpu("--m", 32, "--timeout-ms", 20000, MKERNEL_TIMEOUT="0").returncode, 0)

@@ -12,8 +12,11 @@
 #include <functional>
 #include <future>
 #include <random>
+#include <thread>
 
+#include "tests/support/eventually.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/killed_process.h"
 #include "transport/private_file.h"
 
 namespace mk::test {
@@ -140,6 +143,74 @@ TEST_F(EnvMeeting, AnOldFileIsReadAgainUntilItIsNew) {
   Rank one = start(by_file(1)), two = start(by_file(2));
   Rank root = start(by_file(0));
   EXPECT_EQ(one.get()->size(), kSize);
+}
+
+TEST_F(EnvMeeting, AnythingInPlaceOfTheFileIsReplaced) {
+  const std::string path = folder + "/meet.job.0";
+  write_private_file(path, "old");
+  ASSERT_EQ(chmod(path.c_str(), 0644), 0);
+  write_private_file(path, "new");
+  EXPECT_EQ(read_private_file(path), "new");
+  remove_file(path);
+  ASSERT_EQ(symlink("/nowhere", path.c_str()), 0);
+  write_private_file(path, "newer");
+  EXPECT_EQ(read_private_file(path), "newer");
+}
+
+// Killed at many moments from before it writes its file until it waits for the others.
+TEST_F(EnvMeeting, WhatAKilledRootLeavesIsGoneAfterTheNextMeetingInTheFolder) {
+  int num_left = 0;
+  for (int i = 0; i < 40; ++i) {
+    run_killed_after(std::chrono::microseconds(i * 50),
+                     [&] { runtime::meet(by_file(0, fmt::format("killed{}", i)), 0, kAmple); });
+    num_left = std::max(num_left, static_cast<int>(num_files()));
+  }
+  EXPECT_GT(num_left, 0) << "none was killed while its file was there";
+  all_meet([&](int rank) { return by_file(rank); }, 0);
+  EXPECT_EQ(num_files(), 0u);
+}
+
+TEST_F(EnvMeeting, FilesOfTheLivingOfOtherMachinesAndOfOthersStay) {
+  Rank root = start(by_file(0, "living"));
+  ASSERT_TRUE(eventually([&] { return num_files() == 1; }));
+  write_private_file(folder + "/meet.of.another.machine", "mkernel1;\nleft on 01234567-89ab-cdef-0123-456789abcdef");
+  write_private_file(folder + "/meet.of.nobody", "mkernel1;");
+  write_private_file(folder + "/secret", "0123456789abcdef0123456789abcdef");
+  ASSERT_EQ(symlink("/nowhere", (folder + "/meet.link").c_str()), 0);
+  all_meet([&](int rank) { return by_file(rank); }, 0);
+  EXPECT_EQ(num_files(), 5u);
+  Rank one = start(by_file(1, "living")), two = start(by_file(2, "living"));
+  EXPECT_EQ(root.get()->size(), kSize);
+  EXPECT_EQ(num_files(), 4u);
+}
+
+// As file systems have it that know no files without a name.
+TEST_F(EnvMeeting, AFileThatWasNotFinishedIsGoneAfterTheNextMeeting) {
+  std::string machine;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> machine;
+  write_private_file(folder + "/meet.job.7.unfinished." + machine + ".0123", "mker");
+  write_private_file(folder + "/secret.unfinished." + machine + ".0123", "");
+  write_private_file(folder + "/secret.unfinished.another-machine.0123", "");
+  all_meet([&](int rank) { return by_file(rank); }, 0);
+  EXPECT_EQ(num_files(), 1u);
+}
+
+// The writer replaces what a sweeper is about to remove, and must not lose its own.
+TEST_F(EnvMeeting, WritersAndSweepersOfOnePathDoNotLoseAFile) {
+  const std::string path = folder + "/meet.job.0";
+  const auto sweep = [&](const std::stop_token& is_over) {
+    while (!is_over.stop_requested()) remove_abandoned_files(folder, "meet.");
+  };
+  const std::jthread first(sweep), second(sweep);
+  int num_lost = 0;
+  for (int i = 0; i < 500; ++i) {
+    leave_private_file(path, "old");  // and its writer is gone
+    const Fd held = leave_private_file(path, fmt::format("new {}", i));
+    for (int look = 0; look < 20; ++look) {
+      num_lost += read_private_file(path).value_or("").starts_with(fmt::format("new {}", i)) ? 0 : 1;
+    }
+  }
+  EXPECT_EQ(num_lost, 0);
 }
 
 TEST_F(EnvMeeting, AFileThatOthersCouldReadOrHaveWrittenIsRefused) {

@@ -6,7 +6,6 @@
 
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -169,26 +168,6 @@ TEST(ProcessWorld, ArgumentsAreForTheRanksThatAreHere) {
 TEST(ProcessWorld, AnIdOfNobodyIsRefused) {
   EXPECT_TRUE(refuses({"unique id"}, [] { World::join("hello", 1, 1, 2); }));
   EXPECT_TRUE(refuses({"id was not made by this process"}, [] { World::join("hello", 0, 1, 2); }));
-}
-
-// Of what a process has mapped, the kernel says which names are gone.
-TEST(ProcessWorld, NoNameOfSharedMemoryIsLeftBehind) {
-  const std::string id = World::unique_id();
-  EXPECT_TRUE(processes_do(2, [&](int rank) {
-    World world = World::join(id, rank, 1, 2, {.timeout_ms = 20'000});
-    AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
-    const std::vector<AgGemmArgs> args = launch.args();
-    ag_gemm(world, std::span(&args[rank], 1));
-    world.synchronize();
-    int mapped = 0, named = 0;
-    std::ifstream maps("/proc/self/maps");
-    for (std::string line; std::getline(maps, line);) {
-      if (line.find("/dev/shm/mkernel.") == std::string::npos) continue;
-      ++mapped;
-      named += line.ends_with("(deleted)") ? 0 : 1;
-    }
-    return mapped > 0 && named == 0;
-  }));
 }
 
 // Its peers are at the plan's windows already, and must not take what it does next for those.

@@ -73,6 +73,48 @@ TEST_P(RdmaWorld, OperatorsAreRightWithEverySeed) {
   }
 }
 
+// Each rank asks the NIC in software for what words(rank) say.
+template <class Words>
+testing::AssertionResult worlds_are_right(const char* net, int queue_depth, Words&& words) {
+  constexpr WorldShape kWorld{2, 2};
+  constexpr Shape kManyPuts{130, 67, 3};
+  std::vector<AgGemmLaunch> launches;
+  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(kWorld, kManyPuts, DType::kFp32, seed_of(1, i));
+  Options options = options_of(net);
+  options.queue_depth = queue_depth;
+  const std::string id = World::unique_id();
+  return processes_run_right(
+      kWorld, launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); },
+      [&](int rank) {
+        setenv("MKERNEL_SOFT_NIC", words(rank).c_str(), 1);
+        return World::join(id, rank, kWorld.nodes, kWorld.ranks, options);
+      });
+}
+
+TEST(RdmaQueues, OfAnySizeAreUsedAsTheyAre) {
+  for (const char* net : {"verbs", "efa"}) {
+    for (const int queue : {4, 16, 64, 128, 8192}) {
+      const auto words = [&](int) { return "seed=" + std::to_string(queue) + " queue=" + std::to_string(queue); };
+      EXPECT_TRUE(worlds_are_right(net, 0, words)) << net << " " << queue;
+    }
+  }
+}
+
+TEST(RdmaQueues, MayDifferFromRankToRank) {
+  for (const char* net : {"verbs", "efa"}) {
+    const auto words = [](int rank) { return rank < 2 ? "seed=1 queue=8" : "seed=2 queue=256"; };
+    EXPECT_TRUE(worlds_are_right(net, 0, [&](int rank) { return std::string(words(rank)); })) << net;
+  }
+}
+
+TEST(RdmaQueues, HaveTheDepthThatIsAskedFor) {
+  for (const char* net : {"verbs", "efa"}) {
+    for (const int depth : {1, 3, 500}) {
+      EXPECT_TRUE(worlds_are_right(net, depth, [](int) { return std::string("seed=3"); })) << net << " " << depth;
+    }
+  }
+}
+
 class RdmaRanks : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, RdmaRanks, testing::Values("verbs", "efa"),
                          [](const auto& info) { return std::string(info.param); });

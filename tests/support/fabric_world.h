@@ -4,10 +4,8 @@
 // A rank knows its own memory only, as if it were a process of its own, unless the fabric needs one process.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstddef>
@@ -26,9 +24,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/host_mover.h"
 #include "transport/fabric_kinds.h"
-#include "transport/secret.h"
-#include "transport/shared_memory.h"
-#include "transport/socket.h"
+#include "transport/shared_file.h"
 #include "transport/staged_port.h"
 
 namespace mk::test {
@@ -44,27 +40,24 @@ bool busily(Predicate&& holds) {
   });
 }
 
-// Zeroed, and only as real as it is touched.  It has a handle, as a window of a process has, until that is forgotten.
+// Zeroed, and only as real as it is touched.  It has a handle, as a window of a process has.
 class SparseMemory {
  public:
-  explicit SparseMemory(uint64_t bytes) : bytes_(bytes), handle_("/mkernel." + to_hex(random_secret())) {
-    const Fd file(shm_open(handle_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, S_IRUSR | S_IWUSR));
-    if (!file || ftruncate(file.number(), static_cast<off_t>(bytes)) != 0) throw std::bad_alloc();
-    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file.number(), 0);
+  explicit SparseMemory(uint64_t bytes) : bytes_(bytes), file_(SharedFile::make()) {
+    const int file = file_.file().number();
+    if (ftruncate(file, static_cast<off_t>(bytes)) != 0) throw std::bad_alloc();
+    memory_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
   }
   SparseMemory(const SparseMemory&) = delete;
-  ~SparseMemory() {
-    SharedMemory::forget(handle_);
-    munmap(memory_, bytes_);
-  }
+  ~SparseMemory() { munmap(memory_, bytes_); }
 
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
-  const std::string& handle() const { return handle_; }
+  const std::string& handle() const { return file_.handle(); }
 
  private:
   uint64_t bytes_;
-  std::string handle_;
+  SharedFile file_;
   void* memory_;
 };
 

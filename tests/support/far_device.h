@@ -4,7 +4,6 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/mman.h>
 
 #include <atomic>
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "runtime/host_device.h"
 #include "tests/support/device_memory.h"
 #include "tests/support/host_mover.h"
+#include "transport/shared_file.h"
 
 namespace mk::test {
 
@@ -40,7 +40,7 @@ class FarDevice : public runtime::HostDevice {
     ++counts_.allocated;
     runtime::WindowMemory window = HostDevice::allocate_window(bytes);
     const std::byte* const address = window.data.get();
-    own_.add(address, Fd(shm_open(window.handle.c_str(), O_RDWR | O_CLOEXEC, 0)));
+    own_.add(address, SharedFile::open(window.handle));
     add_device_memory(address, bytes, window.data.get());
     return with_end(std::move(window), [this, address] {
       remove_device_memory(address);

@@ -8,7 +8,6 @@
 // at.
 #pragma once
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -27,6 +26,7 @@
 #include "mkernel/error.h"
 #include "tests/support/device_memory.h"
 #include "transport/mover.h"
+#include "transport/shared_file.h"
 
 namespace mk::test {
 
@@ -48,7 +48,7 @@ class FarMemory {
   std::byte* data() const { return static_cast<std::byte*>(memory_); }
 
   // None without a handle.
-  Fd dmabuf() const { return handle_.empty() ? Fd() : Fd(shm_open(handle_.c_str(), O_RDWR | O_CLOEXEC, 0)); }
+  Fd dmabuf() const { return handle_.empty() ? Fd() : SharedFile::open(handle_); }
 
   // Null if the range is not inside.
   std::byte* real(const std::byte* far, uint64_t bytes) const {

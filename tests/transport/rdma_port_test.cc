@@ -54,8 +54,8 @@ TEST_F(RdmaPorts, RefuseWhatIsNotThere) {
       {[](RdmaSettings& s) { s.gid_index = -2; }, "gid_index is -2", "0 to 1"},
       {[](RdmaSettings& s) { s.queues = 0; }, "queues are 0", "1 to 64"},
       {[](RdmaSettings& s) { s.queues = 65; }, "queues are 65", "1 to 64"},
-      {[](RdmaSettings& s) { s.depth = 0; }, "depth is 0", "1 to 8192"},
-      {[](RdmaSettings& s) { s.depth = 5000; }, "depth is 5000", "at most 4096"},
+      {[](RdmaSettings& s) { s.depth = -1; }, "queue_depth is -1", "0 (chosen) to 8192"},
+      {[](RdmaSettings& s) { s.depth = 5000; }, "queue_depth is 5000", "at most 4096"},
       {[](RdmaSettings& s) { s.queues = 64, s.depth = 4096; }, "soft_0 need", "lower depth or queues"},
       {[](RdmaSettings& s) { s.traffic_class = 256; }, "traffic_class is 256", "0 to 255"},
       {[](RdmaSettings& s) { s.service_level = 16; }, "service_level is 16", "0 to 15"},
@@ -67,6 +67,25 @@ TEST_F(RdmaPorts, RefuseWhatIsNotThere) {
     one.damage(settings.rdma);
     EXPECT_TRUE(refuses({one.asked, one.allowed}, [&] { open(settings); }));
   }
+}
+
+TEST_F(RdmaPorts, RefuseADeviceWithHardlyAnyRoom) {
+  const PortSettings settings = settings_of(0);
+  setenv("MKERNEL_SOFT_NIC", "queue=3", 1);
+  for (const char* kind : {"verbs", "efa"}) {
+    EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"holds 3 messages", "at least 4"}, [&] { open(settings, kind); }));
+  }
+  setenv("MKERNEL_SOFT_NIC", "queue=4", 1);
+  for (const char* kind : {"verbs", "efa"}) EXPECT_NE(open(settings, kind), nullptr);
+}
+
+TEST_F(RdmaPorts, RefuseADeviceThatSendsNothing) {
+  const PortSettings settings = settings_of(0);
+  setenv("MKERNEL_SOFT_NIC", "no_messages=1", 1);
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"max_rdma_size of the efa device soft_efa_0 is 0"},
+                     [&] { open(settings, "efa"); }));
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"max_msg_sz of the verbs device soft_0 is 0"}, [&] { open(settings); }));
+  EXPECT_NE(fabric_kind("efa").why_not().find("max_rdma_size"), std::string::npos) << "no rank chooses it";
 }
 
 TEST_F(RdmaPorts, NameWhoDisagrees) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/transport/shm_fabric_test.cc — what only the shm fabric can get wrong: seats, names, windows that cannot be
+// tests/transport/shm_fabric_test.cc — what only the shm fabric can get wrong: seats, handles, windows that cannot be
 // mapped.
 #include "transport/shm_fabric.h"
 
@@ -26,7 +26,7 @@ PortSettings settings_of(int rank, std::chrono::milliseconds deadline = std::chr
 
 TEST(ShmSeat, IsTakenUntilItsOwnerLetsGo) {
   auto seat = std::make_unique<ShmSeat>();
-  const ShmGuest guest(seat->name()), other(seat->name());
+  const ShmGuest guest(seat->handle()), other(seat->handle());
   EXPECT_EQ(seat->num_guests(), 2u);
   EXPECT_FALSE(guest.host_is_gone());
   seat->hide();
@@ -37,24 +37,24 @@ TEST(ShmSeat, IsTakenUntilItsOwnerLetsGo) {
 }
 
 TEST(ShmSeat, IsGivenUpByAProcessThatIsKilled) {
-  int names[2];
-  ASSERT_EQ(pipe(names), 0);
+  int handles[2];
+  ASSERT_EQ(pipe(handles), 0);
   const pid_t child = fork();
   if (child == 0) {
     const ShmSeat seat;
-    if (write(names[1], seat.name().c_str(), seat.name().size() + 1) < 0) _exit(1);
+    const std::string handle = seat.handle();
+    if (write(handles[1], handle.c_str(), handle.size() + 1) < 0) _exit(1);
     for (;;) pause();
   }
-  char name[256]{};
-  ASSERT_GT(read(names[0], name, sizeof(name)), 0);
-  const ShmGuest guest(name);
+  char handle[256]{};
+  ASSERT_GT(read(handles[0], handle, sizeof(handle)), 0);
+  const ShmGuest guest(handle);
   EXPECT_FALSE(guest.host_is_gone());
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(guest.host_is_gone());
-  SharedMemory::forget(name);
-  close(names[0]);
-  close(names[1]);
+  close(handles[0]);
+  close(handles[1]);
 }
 
 TEST(ShmPort, ASeatOfAnotherMachineIsNotFound) {
@@ -82,7 +82,7 @@ TEST(ShmPort, AWindowOfPrivateMemoryIsRefused) {
   EXPECT_TRUE(throws(ErrorCode::kUnavailable, {"not in shared memory"}, [&] { port.share_window(window); }));
 }
 
-TEST(ShmPort, NoNameOfASeatIsLeftWhereRanksHaveMet) {
+TEST(ShmPort, NobodyOpensTheSeatsOfRanksThatHaveMet) {
   const WindowRegistry windows;
   ShmPort first(settings_of(0), windows), second(settings_of(1), windows);
   const std::vector<std::string> addresses{first.address(), second.address()};
@@ -90,8 +90,8 @@ TEST(ShmPort, NoNameOfASeatIsLeftWhereRanksHaveMet) {
   std::thread peer([&] { of_second = second.connect(addresses); });
   const std::unique_ptr<Fabric> of_first = first.connect(addresses);
   peer.join();
-  for (const std::string& name : addresses) {
-    EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot open"}, [&] { ShmGuest{name}; }));
+  for (const std::string& handle : addresses) {
+    EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot open"}, [&] { ShmGuest{handle}; }));
   }
 }
 

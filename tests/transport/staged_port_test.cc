@@ -122,19 +122,19 @@ TEST(StagedPort, SlotsOfAnotherMachineAreNotFound) {
   }));
 }
 
-// shm maps the slots of others, by name; nobody else could.
-TEST(StagedPort, NoNameOfSlotsIsLeftWhereRanksHaveMet) {
+// shm maps the slots of others, by their handle; nobody else could.
+TEST(StagedPort, NobodyOpensSlotsOfRanksThatHaveMet) {
   const WindowRegistry windows;
   std::vector<std::unique_ptr<FabricPort>> ports;
   for (const int rank : {0, 1}) {
     ports.push_back(std::make_unique<StagedPort>("shm", settings_of(rank), windows, no_mover()));
   }
-  const std::string name = decode_address(ports[0]->address(), 0, {}).key;
+  const std::string handle = decode_address(ports[0]->address(), 0, {}).key;
   const uint64_t bytes = StagedLayout(2, {}).bytes();
-  EXPECT_NE(SharedMemory::open(name, bytes).data(), nullptr);
+  EXPECT_NE(SharedMemory::open(handle, bytes).data(), nullptr);
   const Connected connected = connect_all(ports);
   EXPECT_EQ(connected.troubles, (std::vector<std::string>{"", ""}));
-  EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot open"}, [&] { SharedMemory::open(name, bytes); }));
+  EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot open"}, [&] { SharedMemory::open(handle, bytes); }));
 }
 
 TEST(StagedPort, AWorldOfOneNodeHasNobodyToReach) {

@@ -49,8 +49,6 @@ void fill_work_requests(ibv_qp_ex& qp);
 // Null and errno if it asks for too much.
 ibv_qp* make_qp(ibv_context* context, ibv_pd* pd, const ibv_qp_init_attr_ex& wanted, QpKind kind);
 
-constexpr uint32_t kMostWorkRequests = 8192;
 constexpr int kMostCompletions = 1 << 20;
-constexpr uint32_t kMostMessageBytes = 1u << 30;
 
 }  // namespace mk::test::soft

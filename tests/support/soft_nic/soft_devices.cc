@@ -39,7 +39,7 @@ int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attributes, si
   found.state = nic_of(context).is_up() ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
   found.max_mtu = found.active_mtu = IBV_MTU_4096;
   found.gid_tbl_len = is_efa(context->device) ? 1 : 2;
-  found.max_msg_sz = kMostMessageBytes;
+  found.max_msg_sz = nic_of(context).most_message_bytes();
   found.pkey_tbl_len = 1;
   found.link_layer = is_efa(context->device) ? IBV_LINK_LAYER_UNSPECIFIED : IBV_LINK_LAYER_ETHERNET;
   std::memcpy(attributes, &found, std::min(bytes, sizeof(found)));
@@ -83,7 +83,7 @@ int ibv_query_device(ibv_context* context, ibv_device_attr* attributes) {
   *attributes = {};
   attributes->phys_port_cnt = 1;
   attributes->max_qp = 1 << 16;
-  attributes->max_qp_wr = kMostWorkRequests;
+  attributes->max_qp_wr = static_cast<int>(nic_of(context).most_work_requests());
   attributes->max_sge = 1;
   attributes->max_cqe = kMostCompletions;
   attributes->max_mr_size = ~uint64_t{0};

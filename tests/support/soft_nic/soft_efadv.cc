@@ -14,11 +14,11 @@ extern "C" {
 int efadv_query_device(ibv_context* context, efadv_device_attr* attributes, uint32_t bytes) {
   if (!is_efa(context->device)) return EOPNOTSUPP;
   efadv_device_attr found{};
-  found.max_sq_wr = found.max_rq_wr = kMostWorkRequests;
+  found.max_sq_wr = found.max_rq_wr = nic_of(context).most_work_requests();
   found.max_sq_sge = found.max_rq_sge = 1;
   found.inline_buf_size = 32;
   found.device_caps = ~0u;  // all that any header names
-  found.max_rdma_size = kMostMessageBytes;
+  found.max_rdma_size = nic_of(context).most_message_bytes();
   std::memcpy(attributes, &found, std::min<size_t>(bytes, sizeof(found)));
   return 0;
 }

@@ -35,6 +35,11 @@ class SoftNic {
   const Gid& gid() const { return gid_; }
   bool is_up() const { return !is_down_; }
   const Settings& settings() const { return settings_; }
+  uint32_t most_work_requests() const {
+    constexpr uint32_t kMost = 8192;
+    return settings_.queue == 0 ? kMost : static_cast<uint32_t>(settings_.queue);
+  }
+  uint32_t most_message_bytes() const { return settings_.no_messages != 0 ? 0 : 1u << 30; }
 
   void add(SoftMr* mr) { memory_[mr->base.rkey] = mr; }
   void remove(SoftMr* mr) { memory_.erase(mr->base.rkey); }

@@ -19,8 +19,9 @@ uint64_t number_after(const std::string& text, const std::string& word) {
 Settings settings_from_env() {
   const char* const found = std::getenv(kVariable);
   const std::string text = found == nullptr ? "" : found;
-  return {number_after(text, "seed"), number_after(text, "down_after"), number_after(text, "lose_receives"),
-          number_after(text, "no_dmabuf"), number_after(text, "peermem")};
+  return {number_after(text, "seed"),      number_after(text, "down_after"), number_after(text, "lose_receives"),
+          number_after(text, "no_dmabuf"), number_after(text, "peermem"),    number_after(text, "no_messages"),
+          number_after(text, "queue")};
 }
 
 }  // namespace mk::test::soft

@@ -24,6 +24,12 @@ struct Settings {
   // its address, as with the kernel's module peermem.
   uint64_t no_dmabuf = 0;
   uint64_t peermem = 0;
+
+  // Not 0: a device says that its longest message has 0 bytes.
+  uint64_t no_messages = 0;
+
+  // The most messages that a queue pair holds; 0: thousands.
+  uint64_t queue = 0;
 };
 
 Settings settings_from_env();

@@ -85,7 +85,8 @@ ibv_mr* register_dmabuf(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t addr
 }  // namespace
 
 ibv_qp* make_qp(ibv_context* context, ibv_pd* pd, const ibv_qp_init_attr_ex& wanted, QpKind kind) {
-  if (wanted.cap.max_send_wr > kMostWorkRequests || wanted.cap.max_recv_wr > kMostWorkRequests) {
+  const uint32_t most = nic_of(context).most_work_requests();
+  if (wanted.cap.max_send_wr > most || wanted.cap.max_recv_wr > most) {
     errno = EINVAL;
     return nullptr;
   }
