@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/start_thread.h"
+#include "base/start_thread.h"
 
 namespace mk::bench {
 
@@ -19,7 +19,7 @@ class JoinedThreads {
   // Throws Error if there is none to be had.
   template <class Function>
   void start(Function&& function) {
-    threads_.push_back(runtime::start_thread(std::forward<Function>(function)));
+    threads_.push_back(start_thread("a benchmark", std::forward<Function>(function)));
   }
   void join() {
     for (std::thread& thread : threads_) thread.join();

@@ -8,7 +8,7 @@
 #include "bench/host_clock.h"
 #include "bench/link_clock.h"
 #include "mkernel/error.h"
-#include "runtime/start_thread.h"
+#include "base/start_thread.h"
 
 namespace mk::bench {
 namespace {
@@ -23,7 +23,7 @@ Pacer::Pacer(runtime::Device& device, std::vector<double> ns_per_byte, int queue
       queues_(ns_per_byte_.size() * queues_per_link),
       words_(device, kWords * sizeof(uint64_t), runtime::Buffer::Kind::kShared),
       counts_(device, queues_.size() * sizeof(uint64_t), runtime::Buffer::Kind::kShared),
-      thread_(runtime::start_thread("the pacer of a link", [this] { follow_links(); })) {}
+      thread_(start_thread("the pacer of a link", [this] { follow_links(); })) {}
 
 Pacer::~Pacer() {
   quit_.store(true, std::memory_order_relaxed);

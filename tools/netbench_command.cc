@@ -11,7 +11,7 @@
 #include "netbench_report.h"
 #include "output_file.h"
 #include "runtime/device.h"
-#include "runtime/start_thread.h"
+#include "base/start_thread.h"
 #include "standard_streams.h"
 #include "transport/fabric_kinds.h"
 #include "usage.h"
@@ -68,7 +68,7 @@ class Duel {
     WindowRegistry registry;
     const NetMemory::Windows windows = memory_.add_all(registry);
     std::exception_ptr trouble;
-    std::thread other = runtime::start_thread([&] {
+    std::thread other = start_thread("the other end of netbench", [&] {
       try {
         measure(1, registry, windows);
       } catch (...) {

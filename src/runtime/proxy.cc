@@ -9,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-#include "runtime/start_thread.h"
+#include "base/start_thread.h"
 
 namespace mk::runtime {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "runtime/start_thread.h"
+#include "base/start_thread.h"
 
 namespace mk::runtime {
 

@@ -11,8 +11,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <optional>
-#include <system_error>
 #include <utility>
+
+#include "base/start_thread.h"
 
 namespace mk {
 namespace {
@@ -50,11 +51,7 @@ Star::Star(int rank, int size, std::vector<Fd> connections, milliseconds timeout
     link.heard = Clock::now();
   }
   if (links_.empty()) return;  // a World of one
-  try {
-    thread_ = std::thread([this] { run(); });
-  } catch (const std::system_error& error) {
-    throw Error(ErrorCode::kDevice, fmt::format("cannot start the thread that hears other ranks: {}", error.what()));
-  }
+  thread_ = start_thread(fmt::format("what rank {} hears from other ranks", rank), [this] { run(); });
 }
 
 Star::~Star() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// runtime/start_thread.h — a thread, or an Error a user can act on.
+// base/start_thread.h — a thread, or an Error a user can act on.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 #include "mkernel/error.h"
 
-namespace mk::runtime {
+namespace mk {
 
 // `purpose` says whose thread it is and what for, such as "worker 3 of rank 1".
 template <class Function>
@@ -25,4 +25,4 @@ std::thread start_thread(std::string_view purpose, Function&& function) {
   }
 }
 
-}  // namespace mk::runtime
+}  // namespace mk
