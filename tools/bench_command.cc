@@ -2,9 +2,6 @@
 // tools/bench_command.cc — `mkernel bench`: the fused operators beside their baselines, a row a shape.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <set>
 #include <vector>
 
@@ -12,7 +9,9 @@
 #include "bench_commands.h"
 #include "bench_report.h"
 #include "mkernel/error.h"
+#include "output_file.h"
 #include "runtime/device.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -23,25 +22,14 @@ using bench::OpKind;
 
 class Rows {
  public:
-  // A name that cannot be written to is wrong usage, before anything runs.
-  explicit Rows(const std::optional<std::string>& json) {
-    if (!json) return;
-    file_.open(*json, std::ios::app);
-    check_usage(file_.good(), "--json is '{}', which cannot be written: {}", *json, std::strerror(errno));
-  }
+  explicit Rows(const std::optional<std::string>& json) : file_("--json", json) {}
 
-  void print(const std::string& line) {
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  }
-  void append(const std::string& object) {
-    if (!file_.is_open()) return;
-    file_ << object << std::endl;
-    if (!file_.good()) throw std::runtime_error("cannot write the --json file");
-  }
+  void print(const std::string& line) { print_line("{}", line); }
+  void append(const std::string& object) { file_.append(object); }
+  void close() { file_.close(); }
 
  private:
-  std::ofstream file_;
+  OutputFile file_;
 };
 
 std::vector<OpKind> ops_of(const BenchRequest& request) {
@@ -113,8 +101,10 @@ int bench_command(const BenchRequest& request) {
   Rows rows(request.json);
   const bench::MeasureOptions options = options_of(request);
   try {
-    return request.mode == BenchMode::kFixedCost ? bench_fixed_cost(request, options, rows)
-                                                 : bench_shapes(request, options, rows);
+    const int code = request.mode == BenchMode::kFixedCost ? bench_fixed_cost(request, options, rows)
+                                                           : bench_shapes(request, options, rows);
+    rows.close();
+    return code;
   } catch (const Error& error) {
     check_usage(error.code() != ErrorCode::kUnavailable, "bench: {}", error.what());
     throw;

@@ -1,73 +1,60 @@
 // SPDX-License-Identifier: MIT
-// tools/children.h — processes that this one has forked: none is left behind, and none is waited for in vain.
+// tools/children.h — processes that this one has forked, a rank each: none is left behind, none is waited for in vain.
 #pragma once
 
-#include <fmt/format.h>
-#include <signal.h>
 #include <sys/types.h>
-#include <sys/wait.h>
 
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <thread>
+#include <string>
 #include <vector>
 
 namespace mk::tools {
+
+// How a child ended.
+struct ChildEnd {
+  int rank = 0;
+  int exit_code = -1;   // -1 if it was killed
+  std::string death{};  // "was killed by signal 9 (Killed)", or why it was killed here; empty if it exited
+};
 
 class Children {
  public:
   Children() = default;
   Children(const Children&) = delete;
+  ~Children();  // kills those that were not waited for: whoever leaves early has nothing more for them to do
 
-  // Ends those that were not waited for: whoever leaves early has nothing more for them to do.
-  ~Children() {
-    for (const Child& child : running_) {
-      kill(child.process, SIGKILL);
-      end_of(child);
-    }
-  }
+  void add(pid_t process, int rank);
 
-  void add(pid_t process, int rank) { running_.push_back({process, rank}); }
+  // How long others may go on, each time by the clock of what happened last.
+  struct Patience {
+    std::chrono::milliseconds after_failure;  // of one: the others must notice it within their deadline
+    std::chrono::milliseconds after_success;  // of one: the others have work of their own left
+  };
 
-  // Waits for all; each should end by itself, because its waits are bounded.  One that has not when `longest` is over
-  // is killed, which is said.  True if all exited with 0.
-  bool wait_for_all(std::chrono::milliseconds longest) {
-    const auto until = std::chrono::steady_clock::now() + longest;
-    bool well = true;
-    for (const Child& child : running_) {
-      int status = -1;
-      while (waitpid(child.process, &status, WNOHANG) == 0) {
-        if (std::chrono::steady_clock::now() >= until) {
-          fmt::print(stderr, "mkernel: rank {} had not ended {} ms after rank 0 and was killed\n", child.rank,
-                     longest.count());
-          kill(child.process, SIGKILL);
-          status = end_of(child);
-          break;
-        }
-        std::this_thread::sleep_for(kLook);
-      }
-      well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    }
-    running_.clear();
-    return well;
-  }
+  // Waits for all, in the order of their ranks.  One that does not end in time is killed: soon, if it was stopped by a
+  // signal and another has ended, or if another found wrong usage.
+  std::vector<ChildEnd> wait_for_all(const Patience& patience);
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Child {
-    pid_t process;
-    int rank;
+    pid_t process = 0;
+    ChildEnd end;
+    bool is_running = true;
+    int stopped_by = 0;       // a signal; 0 if it is not stopped
+    Clock::time_point since;  // it stopped
   };
-  static constexpr std::chrono::milliseconds kLook{2};  // between looks at a child that runs
 
-  static int end_of(const Child& child) {
-    int status = -1;
-    while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status;
-  }
+  void look();
+  void take(Child& child, int status);
+  void kill_late(const Patience& patience);
+  void kill_now(Child& child, std::string death);
 
-  std::vector<Child> running_;
+  std::vector<Child> children_;
+  Clock::time_point last_end_;
+  bool any_ended_ = false;
+  bool any_failed_ = false;
+  bool any_misused_ = false;
 };
 
 }  // namespace mk::tools

@@ -8,16 +8,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <exception>
-#include <fstream>
 #include <mutex>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <vector>
 
+#include "output_file.h"
 #include "sim_commands.h"
 #include "sim_operators.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace mk::tools {
@@ -83,7 +84,7 @@ class Campaign {
     const auto now = std::chrono::steady_clock::now();
     if (now - shown_ < std::chrono::seconds(5)) return;
     shown_ = now;
-    fmt::print(stderr, "{}: {} seeds passed\n", op_.name, passed_);
+    warn_line("{}: {} seeds passed", op_.name, passed_);
   }
 
   const SimOperator& op_;
@@ -100,20 +101,20 @@ class Campaign {
 };
 
 void print_failure(const SimOperator& op, uint64_t seed, const FuzzOutcome& outcome) {
-  fmt::print("{} seed {} failed: {}\n", op.name, seed, outcome.what);
+  print_line("{} seed {} failed: {}", op.name, seed, outcome.what);
   const sim::Complaint& first = outcome.complaints.front();
-  fmt::print("{}: {}\n", first.kind, first.text);
+  print_line("{}: {}", first.kind, first.text);
 }
 
 // A single seed, written down.
 bool replay(const SimOperator& op, const FuzzRequest& request) {
-  std::ofstream trace(*request.trace);
-  check_usage(trace.good(), "--trace is '{}', which cannot be written", *request.trace);
+  OutputFile file("--trace", request.trace, OutputFile::Start::kEmpty);
+  std::ostringstream trace;
   const FuzzOutcome outcome = op.fuzz(
       request.first_seed, {request.nodes, request.ranks, request.m, request.n, request.k, request.launches}, &trace);
-  trace.flush();
-  if (!trace.good()) throw std::runtime_error("cannot write the --trace file");
-  fmt::print("{} seed {}: {}; trace in {}\n", op.name, request.first_seed, outcome.what, *request.trace);
+  file.write(trace.str());
+  file.close();
+  print_line("{} seed {}: {}; trace in {}", op.name, request.first_seed, outcome.what, *request.trace);
   if (!outcome.complaints.empty()) print_failure(op, request.first_seed, outcome);
   return outcome.complaints.empty();
 }
@@ -135,10 +136,10 @@ int fuzz_command(const FuzzRequest& request) {
     if (const std::optional<Failure>& failure = campaign.failure()) {
       ++failed;
       print_failure(op, failure->seed, failure->outcome);
-      fmt::print("the same flags with --seed {} --trace FILE replay it\n", failure->seed);
+      print_line("the same flags with --seed {} --trace FILE replay it", failure->seed);
     }
   }
-  fmt::print("{} passed, {} failed\n", passed, failed);
+  print_line("{} passed, {} failed", passed, failed);
   return failed == 0 ? kExitCorrect : kExitFailed;
 }
 

@@ -14,36 +14,101 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "children.h"
+#include "complaint.h"
 #include "mkernel/error.h"
+#include "notices.h"
 #include "runtime/launch_env.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace mk::tools {
 namespace {
 
-// Rank 0 says what is wrong with the flags; the others say only what rank 0 may not know.
-int run_quietly(const Seat& seat, const std::function<int(const Seat&)>& body) {
+// As `ps` shows it.
+void name_process(int rank) { prctl(PR_SET_NAME, fmt::format("mkernel:{}", rank).c_str()); }
+
+// A World's waits are over at the deadline, and what it says after it takes a moment.
+Children::Patience patience_with_others(const RunRequest& request) {
+  constexpr std::chrono::milliseconds kMoment{500};
+  constexpr std::chrono::milliseconds kWork{60'000};  // checks of ranks that were right so far
+  constexpr int64_t kMostMs = int64_t{1} << 40;       // as for a World
+  int64_t timeout_ms = Options{}.timeout_ms;
   try {
-    return body(seat);
-  } catch (const UsageError&) {
-    return kExitUsage;
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInvalidArgument || error.code() == ErrorCode::kUnavailable) return kExitUsage;
-    fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "mkernel: rank {}: {}\n", seat.rank, error.what());
+    timeout_ms = request.timeout_ms ? *request.timeout_ms : Options::from_env().timeout_ms;
+  } catch (const Error&) {
+    // The ranks say what is wrong with it.
   }
-  return kExitFailed;
+  const std::chrono::milliseconds timeout(std::clamp<int64_t>(timeout_ms, 0, kMostMs));
+  return {timeout + kMoment, timeout + kWork};
 }
 
-// For what a rank has left to do when rank 0 has ended: a wait of a World, to its end, and what comes after it.
-std::chrono::milliseconds patience_with_others(const RunRequest& request) {
-  constexpr std::chrono::milliseconds kGrace{60'000};
-  constexpr int64_t kMostMs = int64_t{1} << 40;  // as for a World
-  const int64_t timeout_ms = request.timeout_ms ? *request.timeout_ms : Options::from_env().timeout_ms;
-  return std::chrono::milliseconds(std::clamp<int64_t>(timeout_ms, 0, kMostMs)) + kGrace;
+// The rank's whole life, in a process of its own.
+int be_rank(const Seat& seat, const RunRequest& request, Notices& notices,
+            const std::function<int(const Seat&)>& body) {
+  name_process(seat.rank);
+  try {
+    const int code = body(seat);
+    check_stdout_at_end();
+    return code;
+  } catch (...) {
+    const Complaint complaint = complaint_of(std::current_exception(), request);
+    notices.say(seat.rank, complaint.text);
+    return complaint.exit_code;
+  }
+}
+
+// What every rank said of its own failure, then who died: the cause is read last.  What all say is said once.
+int report(const std::vector<ChildEnd>& ends, const Notices& notices) {
+  int code = kExitCorrect;
+  std::set<std::string> said;
+  for (const ChildEnd& end : ends) {
+    code = std::max(code, end.exit_code < 0 ? kExitFailed : end.exit_code);
+    if (const std::string text = notices.of(end.rank); !text.empty()) said.insert(text);
+  }
+  const bool is_usage = std::ranges::any_of(ends, [](const ChildEnd& end) { return end.exit_code == kExitUsage; });
+  if (is_usage && said.size() == 1) {
+    warn_line("mkernel: {}", *said.begin());
+    return kExitUsage;
+  }
+  for (const ChildEnd& end : ends) {
+    if (const std::string text = notices.of(end.rank); !text.empty()) {
+      warn_line("mkernel: rank {}: {}", end.rank, text);
+    }
+  }
+  for (const ChildEnd& end : ends) {
+    if (!end.death.empty()) warn_line("mkernel: rank {} {}", end.rank, end.death);
+  }
+  return code;
+}
+
+// The ranks are children of this process, which does nothing but wait for them: whatever happens to one of them, this
+// one can end the others and say what happened.
+int fork_ranks(const RunRequest& request, Seat seat, const std::function<int(const Seat&)>& body) {
+  const int num_ranks = *request.nodes * *request.ranks;
+  const Children::Patience patience = patience_with_others(request);
+  Notices notices(num_ranks);
+  const pid_t parent = getpid();
+  Children children;  // an Error ends them
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const pid_t child = fork();
+    if (child < 0) {
+      throw Error(ErrorCode::kDevice,
+                  fmt::format("no process could be started for rank {}: {}", rank, std::strerror(errno)));
+    }
+    if (child > 0) {
+      children.add(child, rank);
+      continue;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(kExitFailed);
+    seat.rank = rank;
+    _exit(be_rank(seat, request, notices, body));
+  }
+  return report(children.wait_for_all(patience), notices);
 }
 
 }  // namespace
@@ -63,12 +128,12 @@ RunRequest with_launcher_chosen(RunRequest request) {
   return request;
 }
 
-bool speaks_for_all() {
+std::optional<int> rank_of_many() {
   try {
     const std::optional<runtime::LaunchEnv> env = runtime::read_launch_env(runtime::environment);
-    return !env || env->rank == 0;
+    return env && env->size > 1 ? std::optional(env->rank) : std::nullopt;
   } catch (const Error&) {
-    return true;
+    return std::nullopt;
   }
 }
 
@@ -77,43 +142,15 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
   if (request.launcher == Launcher::kThread) return body(seat);
   if (request.launcher == Launcher::kEnv) {
     seat.rank = runtime::require_launch_env(runtime::environment).rank;
-    return seat.rank == 0 ? body(seat) : run_quietly(seat, body);
+    name_process(seat.rank);
+    return body(seat);
   }
-  const int nodes = *request.nodes;
-  const int ranks = *request.ranks;
   constexpr int kMostProcesses = 256;
-  check_usage(nodes <= kMostProcesses / ranks,
-              "--nodes x --ranks is {} x {}; with --launcher fork there may be {} processes", nodes, ranks,
-              kMostProcesses);
-  const std::chrono::milliseconds patience = patience_with_others(request);
+  check_usage(*request.nodes <= kMostProcesses / *request.ranks,
+              "--nodes x --ranks is {} x {}; with --launcher fork there may be {} processes", *request.nodes,
+              *request.ranks, kMostProcesses);
   for (size_t i = 0; i < num_worlds; ++i) seat.ids.push_back(World::unique_id());
-  std::fflush(nullptr);  // or every process writes out what this one has not yet
-  const pid_t parent = getpid();
-  Children children;  // an Error ends them, as rank 0 will not come
-  for (int rank = 1; rank < nodes * ranks; ++rank) {
-    const pid_t child = fork();
-    if (child < 0) {
-      throw Error(ErrorCode::kDevice,
-                  fmt::format("no process could be started for rank {}: {}", rank, std::strerror(errno)));
-    }
-    if (child > 0) {
-      children.add(child, rank);
-      continue;
-    }
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(kExitFailed);
-    seat.rank = rank;
-    _exit(run_quietly(seat, body));
-  }
-  try {
-    const int code = body(seat);
-    return children.wait_for_all(patience) ? code : std::max<int>(code, kExitFailed);
-  } catch (const UsageError&) {
-    throw;  // found before anything ran, and by rank 0 only
-  } catch (...) {
-    children.wait_for_all(patience);  // they may say what rank 0 does not know
-    throw;
-  }
+  return fork_ranks(request, std::move(seat), body);
 }
 
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,12 +25,12 @@ struct Seat {
 // variables say.  Throws Error if those make no sense.
 RunRequest with_launcher_chosen(RunRequest request);
 
-// Runs body(seat) in every process there shall be and returns the exit code of this one.  Processes that were forked do
-// not return from it.
+// Runs body(seat) in every process there shall be and returns the exit code of this one.  Of processes that it forked
+// it returns the worst exit code, has reported what they complained of and how they died, and leaves none behind.
 int with_launcher(const RunRequest& request, size_t num_worlds, const std::function<int(const Seat&)>& body);
 
-// Whether this process shall say what is wrong with the flags: of those that somebody started alike, rank 0 does.
-bool speaks_for_all();
+// The rank of this process if it is one of several that a launcher started.
+std::optional<int> rank_of_many();
 
 // World number `index` of this command.
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index);

@@ -58,6 +58,19 @@ Row start_row(const char* op, const World& world, const RunRequest& request) {
   return row;
 }
 
+void check_same_flags(const Row& row, const Split& split, World& world) {
+  const std::vector<std::string> all = world.state().exchange(
+      fmt::format(
+          "{} --m {} --n {} --k {} --dtype {} --launches {} --seed {} --split compute={},intra={},send={},reduce={}",
+          row.op, row.m, row.n, row.k, name_of(row.dtype), row.launches, row.seed, split.compute, split.intra,
+          split.send, split.reduce),
+      "the agreement on flags");
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    check_usage(all[rank] == all[0], "rank {} asks for {}; rank 0 asks for {} and all must agree", rank, all[rank],
+                all[0]);
+  }
+}
+
 double allocated_bytes(double rows, double cols, DType dtype) {
   constexpr double kGrain = 512;
   return std::ceil(rows * cols * static_cast<double>(size_of(dtype)) / kGrain) * kGrain;

@@ -15,6 +15,9 @@ namespace mk::tools {
 // A Row with what the request and the World say; shape defaults are filled in.
 Row start_row(const char* op, const World& world, const RunRequest& request);
 
+// Every process has the same flags, as far as the row shows them, or all throw UsageError with what differs.
+void check_same_flags(const Row& row, const Split& split, World& world);
+
 // What an allocation takes at most: devices round up.
 double allocated_bytes(double rows, double cols, DType dtype);
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tools/netbench_command.cc — `mkernel netbench`: rank 0 measures and prints here, rank 1 is a process or a thread.
 #include <algorithm>
-#include <cstdio>
 #include <exception>
-#include <fstream>
 #include <thread>
 
 #include "bench/plain_streams.h"
@@ -11,7 +9,9 @@
 #include "launcher.h"
 #include "mkernel/options.h"
 #include "netbench_report.h"
+#include "output_file.h"
 #include "runtime/device.h"
+#include "standard_streams.h"
 #include "transport/fabric_kinds.h"
 #include "usage.h"
 
@@ -23,25 +23,17 @@ using bench::NetRank;
 
 class Output {
  public:
-  explicit Output(const std::optional<std::string>& file) {
-    if (!file) return;
-    json_.open(*file, std::ios::app);
-    check_usage(json_.good(), "--json is '{}', which cannot be written", *file);
-  }
+  explicit Output(const std::optional<std::string>& file) : json_("--json", file) {}
 
-  void print(const std::string& text) const {
-    fmt::print("{}", text);
-    std::fflush(stdout);
-  }
+  void print(const std::string& text) const { print_text(text); }
   void print(const std::string& text, const std::string& json) {
-    print(text);
-    if (!json_.is_open()) return;
-    json_ << json << std::endl;
-    if (!json_.good()) throw std::runtime_error("cannot write the --json file");
+    print_text(text);
+    json_.append(json);
   }
+  void close() { json_.close(); }
 
  private:
-  std::ofstream json_;
+  OutputFile json_;
 };
 
 // One fabric between two ranks.
@@ -132,7 +124,7 @@ int duel(const FabricKind& kind, const NetbenchRequest& request, Output& output)
   try {
     return Duel(kind, request, output).run();
   } catch (const Error& error) {
-    fmt::print(stderr, "mkernel: {}: {}\n", kind.name, error.what());
+    warn_line("mkernel: {}: {}", kind.name, error.what());
     return kExitFailed;
   }
 }
@@ -180,7 +172,9 @@ int netbench_command(const NetbenchRequest& request) {
     output.print(commands_row(figures), to_json(figures));
   }
   output.print("\n" + round_trips_header());
-  return std::max(code, round_trips(request, output));
+  code = std::max(code, round_trips(request, output));
+  output.close();
+  return code;
 }
 
 }  // namespace mk::tools

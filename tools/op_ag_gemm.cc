@@ -55,7 +55,10 @@ LaunchData make_launch(const Row& row, const World& world, runtime::Device& devi
 
 void queue_launch(World& world, const LaunchData& data, const Split& split) {
   std::vector<AgGemmArgs> args;
-  for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
+  for_each_rank_here(world, [&](int rank) {
+    const RankData& own = data[rank - world.first_rank()];
+    args.push_back({.a = own.a.view, .b = own.b.view, .c = own.c.view, .stream = world.rank_stream(rank)});
+  });
   ag_gemm(world, args, {split});
 }
 
@@ -95,6 +98,7 @@ class Checker {
 
 Row run_ag_gemm(World& world, const RunRequest& request) {
   Row row = start_row("ag_gemm", world, request);
+  check_same_flags(row, request.split, world);
   row.workspace_bytes = ag_gemm_workspace_bytes(world, row.m, row.n, row.k, row.dtype);  // refuses a bad shape
   check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
   check_memory(row, world.size());

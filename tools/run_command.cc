@@ -2,35 +2,19 @@
 // tools/run_command.cc — `mkernel run`: each operator in a World of its own, a row each.
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <optional>
 
 #include "commands.h"
 #include "launcher.h"
 #include "operators.h"
+#include "output_file.h"
+#include "runtime/env_meeting.h"
+#include "runtime/world_state.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace mk::tools {
 namespace {
-
-using File = std::unique_ptr<std::FILE, decltype([](std::FILE* file) { std::fclose(file); })>;
-
-// Opened before anything runs: a name that cannot be written to is wrong usage.
-File open_json(const std::optional<std::string>& name) {
-  if (!name) return nullptr;
-  File file(std::fopen(name->c_str(), "a"));
-  check_usage(file != nullptr, "--json is '{}', which cannot be written: {}", *name, std::strerror(errno));
-  return file;
-}
-
-void append(std::FILE* file, const std::string& line) {
-  if (std::fprintf(file, "%s\n", line.c_str()) < 0 || std::fflush(file) != 0) {
-    throw std::runtime_error(fmt::format("cannot write the --json file: {}", std::strerror(errno)));
-  }
-}
 
 Options options_of(const RunRequest& request) {
   Options options = Options::from_env();
@@ -40,45 +24,59 @@ Options options_of(const RunRequest& request) {
 }
 
 // Of all operators, one that this device does not have yet is passed over, in a line.
-std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& request) {
+std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& request, const Seat& seat) {
   try {
     return one.run(world, request);
   } catch (const Error& error) {
-    if (request.op != "all" || error.code() != ErrorCode::kUnavailable) throw;
-    fmt::print("{}\n", error.what());
+    const bool is_absent = request.op == "all" && error.code() == ErrorCode::kUnavailable;
+    if (!is_absent) world.state().explain(error);  // what this rank alone finds, the others hear at once
+    if (!is_absent) throw;
+    if (seat.reports()) print_line("{}", error.what());
     return std::nullopt;
+  } catch (const std::exception& error) {
+    world.state().explain(Error(ErrorCode::kDevice, error.what()));
+    throw;
   }
 }
 
-void print_line(const std::string& line) {
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+// Settings that are wrong on this rank alone are heard by the others at once.
+Options checked_options(const RunRequest& request) {
+  try {
+    return options_of(request);
+  } catch (const Error& error) {
+    if (request.launcher == Launcher::kEnv) {
+      constexpr int kFirstWorld = 0;
+      runtime::tell_all_ranks(runtime::require_launch_env(runtime::environment), kFirstWorld, error.what());
+    }
+    throw;
+  }
 }
 
 int run_seat(const RunRequest& request, const Seat& seat) {
-  const File json = open_json(seat.reports() ? request.json : std::nullopt);
-  const Options options = options_of(request);
+  OutputFile json("--json", seat.reports() ? request.json : std::nullopt);
+  const Options options = checked_options(request);
   bool any = false;
   bool all_correct = true;
   for (size_t i = 0; i < operators().size(); ++i) {
     const Operator& one = operators()[i];
     if (request.op != "all" && request.op != one.name) continue;
     World world = make_world(request, options, seat, i);
-    const std::optional<Row> ran = run_one(one, world, request);
+    const std::optional<Row> ran = run_one(one, world, request, seat);
     if (!ran) continue;
     const Row& row = *ran;
     all_correct = all_correct && row.correct();
     if (!seat.reports()) continue;
     if (!any) {
-      print_line(fmt::format("device {}: {}; {} launches a row, seed {}", name_of(row.device), row.device_name,
-                             row.launches, row.seed));
-      print_line(table_header());
+      print_line("device {}: {}; {} launches a row, seed {}", name_of(row.device), row.device_name, row.launches,
+                 row.seed);
+      print_line("{}", table_header());
     }
-    print_line(table_row(row));
-    if (const std::string stats = stats_row(row); request.stats && !stats.empty()) print_line(stats);
-    if (json) append(json.get(), to_json(row));
+    print_line("{}", table_row(row));
+    if (const std::string stats = stats_row(row); request.stats && !stats.empty()) print_line("{}", stats);
+    json.append(to_json(row));
     any = true;
   }
+  json.close();
   return all_correct ? kExitCorrect : kExitFailed;
 }
 

@@ -2,56 +2,59 @@
 // tools/sim_command.cc — `mkernel sim`: predicts one launch on a cluster nobody here owns.
 #include <fmt/format.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "build_info.h"
 #include "cluster.h"
+#include "output_file.h"
 #include "sim_commands.h"
 #include "sim_operators.h"
+#include "standard_streams.h"
 #include "usage.h"
 
 namespace mk::tools {
 namespace {
 
 void print(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
-  fmt::print("{} on {} ({}x{} ranks, {} SMs each), M {} N {} K {} {}: uncalibrated\n", request.op, cluster.name,
+  print_line("{} on {} ({}x{} ranks, {} SMs each), M {} N {} K {} {}: uncalibrated", request.op, cluster.name,
              cluster.world.nodes, cluster.world.ranks, cluster.sms, request.m, *request.n, *request.k,
              name_of(request.dtype));
-  fmt::print("time      {:12.1f} us   {:.1f} TFLOP/s per rank\n", p.time_us, p.tflops_per_rank);
-  fmt::print("bound     {:12.1f} us   compute {:.1f}, NVLink {:.1f}, network {:.1f} us alone\n", p.bound_us(),
+  print_line("time      {:12.1f} us   {:.1f} TFLOP/s per rank", p.time_us, p.tflops_per_rank);
+  print_line("bound     {:12.1f} us   compute {:.1f}, NVLink {:.1f}, network {:.1f} us alone", p.bound_us(),
              p.compute_us, p.nvlink_us, p.network_us);
-  fmt::print("overlap   {:12.3f}\n", p.overlap());
+  print_line("overlap   {:12.3f}", p.overlap());
   for (const RoleUse& use : p.roles) {
-    fmt::print("{:<9} {:4} workers   busy {:5.1f} %   waiting {:5.1f} %   idle {:5.1f} %\n", mk::name_of(use.role),
+    print_line("{:<9} {:4} workers   busy {:5.1f} %   waiting {:5.1f} %   idle {:5.1f} %", mk::name_of(use.role),
                use.workers, 100 * use.busy, 100 * use.waiting, 100 * use.idle);
   }
 }
 
-nlohmann::json to_json(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
+std::string to_json(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
   nlohmann::json roles = nlohmann::json::object();
   for (const RoleUse& use : p.roles) {
     roles[mk::name_of(use.role)] = {
         {"workers", use.workers}, {"busy", use.busy}, {"waiting", use.waiting}, {"idle", use.idle}};
   }
-  return {{"op", request.op},
-          {"cluster", cluster.name},
-          {"nodes", cluster.world.nodes},
-          {"ranks", cluster.world.ranks},
-          {"sms", cluster.sms},
-          {"m", request.m},
-          {"n", *request.n},
-          {"k", *request.k},
-          {"dtype", name_of(request.dtype)},
-          {"time_us", p.time_us},
-          {"tflops_per_rank", p.tflops_per_rank},
-          {"bound_us", p.bound_us()},
-          {"overlap", p.overlap()},
-          {"nvlink_bytes", p.nvlink_bytes},
-          {"network_bytes", p.network_bytes},
-          {"roles", roles},
-          {"calibrated", false},
-          {"commit", MKERNEL_COMMIT}};
+  const nlohmann::json json = {{"op", request.op},
+                               {"cluster", cluster.name},
+                               {"nodes", cluster.world.nodes},
+                               {"ranks", cluster.world.ranks},
+                               {"sms", cluster.sms},
+                               {"m", request.m},
+                               {"n", *request.n},
+                               {"k", *request.k},
+                               {"dtype", name_of(request.dtype)},
+                               {"time_us", p.time_us},
+                               {"tflops_per_rank", p.tflops_per_rank},
+                               {"bound_us", p.bound_us()},
+                               {"overlap", p.overlap()},
+                               {"nvlink_bytes", p.nvlink_bytes},
+                               {"network_bytes", p.network_bytes},
+                               {"roles", roles},
+                               {"calibrated", false},
+                               {"commit", MKERNEL_COMMIT}};
+  // The name of a file may hold anything; JSON is UTF-8.
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 // What the operator says about the number of workers is about the cluster here.
@@ -76,16 +79,11 @@ int sim_command(const SimRequest& asked) {
     SimRequest request = asked;
     request.n = asked.n.value_or(asked.m / op.n_share);
     request.k = asked.k.value_or(asked.m / op.k_share);
-    std::ofstream json;
-    if (request.json) {
-      json.open(*request.json, std::ios::app);
-      check_usage(json.good(), "--json is '{}', which cannot be written", *request.json);
-    }
+    OutputFile json("--json", request.json);
     const Prediction prediction = predict_on(op, cluster, request);
     print(cluster, request, prediction);
-    if (!request.json) continue;
-    json << to_json(cluster, request, prediction).dump() << std::endl;
-    if (!json.good()) throw std::runtime_error("cannot write the --json file");
+    json.append(to_json(cluster, request, prediction));
+    json.close();
   }
   return kExitCorrect;
 }

@@ -71,7 +71,10 @@ LaunchData make_launch(const SumOperator& op, const Row& row, const World& world
 
 void queue_launch(const SumOperator& op, World& world, const LaunchData& data, const Split& split) {
   std::vector<GemmArgs> args;
-  for (const RankData& own : data) args.push_back({own.a.view, own.b.view, own.c.view});
+  for_each_rank_here(world, [&](int rank) {
+    const RankData& own = data[rank - world.first_rank()];
+    args.push_back({.a = own.a.view, .b = own.b.view, .c = own.c.view, .stream = world.rank_stream(rank)});
+  });
   op.launch(world, args, split);
 }
 
@@ -137,6 +140,7 @@ bool has_other_bits(World& world, const std::vector<LaunchData>& launches) {
 
 Row run_sum(const SumOperator& op, World& world, const RunRequest& request) {
   Row row = start_row(op.name, world, request);
+  check_same_flags(row, request.split, world);
   row.workspace_bytes = op.workspace_bytes(world, row);
   check_usage(row.k <= kLongestExactSum, "--k is {}; longer sums than {} cannot be checked", row.k, kLongestExactSum);
   check_memory(op, row, world.size());

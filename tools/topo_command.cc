@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tools/topo_command.cc — `mkernel topo`: what the node is made of, and which NIC serves which GPU.
-#include <fstream>
-
 #include "commands.h"
 #include "mkernel/error.h"
 #include "mkernel/options.h"
+#include "output_file.h"
+#include "standard_streams.h"
 #include "topo_report.h"
 #include "transport/discovery.h"
 #include "usage.h"
@@ -31,16 +31,13 @@ Placement look(const TopoRequest& request, const std::string& nics) {
 int topo_command(const TopoRequest& request) {
   const Placement placement = look(request, request.nics.value_or(Options::from_env().nics));
   if (request.json == "-") {
-    fmt::print("{}\n", topo_json(placement));
+    print_line("{}", topo_json(placement));
     return kExitCorrect;
   }
-  if (request.json) {
-    std::ofstream json(*request.json, std::ios::app);
-    check_usage(json.good(), "--json is '{}', which cannot be written", *request.json);
-    json << topo_json(placement) << std::endl;
-    if (!json.good()) throw std::runtime_error("cannot write the --json file");
-  }
-  fmt::print("{}", topo_text(placement));
+  OutputFile json("--json", request.json);
+  json.append(topo_json(placement));
+  json.close();
+  print_text(topo_text(placement));
   return kExitCorrect;
 }
 

@@ -23,9 +23,9 @@ struct AgGemmArgs {
   Tensor bias = {};                           // [1, N]; no data: none
   BOrder b_order = BOrder::kKN;               // the same on all ranks, as is f
   Activation activation = Activation::kNone;  // f
-  // Null: the World's own stream of the rank.  A rank's launches must follow each other: use the same
-  // stream for it in every call, or order the streams with events.  Every stream takes one of the GPU's
-  // 32 hardware queues; a World leaves eight of them to others.
+  // Null is CUDA's default stream (types.h).  A rank's launches must follow each other: use the same stream for it in
+  // every call, or order the streams with events.  Every stream takes one of the GPU's 32 hardware queues; a World
+  // leaves eight of them to others.
   Stream stream = nullptr;
 };
 

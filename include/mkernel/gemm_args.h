@@ -18,8 +18,8 @@ struct GemmArgs {
   Tensor b;                      // [K, N], or [N, K] by b_order
   Tensor c;                      // written; its rows are the operator's
   BOrder b_order = BOrder::kKN;  // the same on all ranks
-  // Null: the World's own stream of the rank.  A rank's launches must follow each other: use the same
-  // stream for it in every call, or order the streams with events.
+  // Null is CUDA's default stream (types.h).  A rank's launches must follow each other: use the same stream for it in
+  // every call, or order the streams with events.
   Stream stream = nullptr;
 };
 

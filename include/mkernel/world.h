@@ -35,8 +35,9 @@ class World {
   // All ranks ask for the same device, and run on the same kind: kAuto is a Hopper GPU each if every rank has one, else
   // CPU threads; where kCuda is asked for and a rank has none, Error(kUnavailable) names it to all.  Without a device
   // it is CPUs.  The ranks of a machine take the GPUs they see in turn, and the calling thread's current GPU is then
-  // this rank's: operators are called where it is current.  Ranks that share a GPU divide its SMs; docs/transports.md
-  // has what else to know.  A process that is forked must not have used CUDA before.
+  // this rank's; every other call of the library may come from any thread, makes that GPU current itself and restores
+  // what was.  Ranks that share a GPU divide its SMs; docs/transports.md has what else to know.  A process that is
+  // forked must not have used CUDA before.
   static std::string unique_id();
   static World join(const std::string& id, int rank, int nodes, int ranks_per_node, DeviceKind device,
                     const Options& options = {});
@@ -77,7 +78,7 @@ class World {
   // True once a fault was recorded.  Does not wait.  A failed World refuses further launches.
   bool failed() const;
 
-  // The World's own stream of a rank: a cudaStream_t on a GPU, null on a CPU.
+  // The World's own stream of a rank: a cudaStream_t on a GPU, null on a CPU.  It does not wait for the default stream.
   Stream rank_stream(int rank) const;
 
   // fork makes every rank's own stream wait for what `stream` holds so far; join makes `stream` wait

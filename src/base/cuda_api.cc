@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+
 #include "mkernel/error.h"
 
 namespace mk {
@@ -32,6 +34,8 @@ void look_up(const char* name, unsigned version, Function& function) {
 CudaDriver load() {
   CudaDriver driver;
   look_up("cuTensorMapEncodeTiled", 12000, driver.encode_tiled);
+  look_up("cuCtxGetCurrent", 4000, driver.current_context);
+  look_up("cuCtxSetCurrent", 4000, driver.set_current_context);
   look_up("cuStreamWriteValue64", 12000, driver.write_value);
   look_up("cuStreamWaitValue64", 12000, driver.wait_value);
   look_up("cuStreamBatchMemOp", 12000, driver.memory_ops);
@@ -63,14 +67,26 @@ void join_device(int device) {
   joined = device;
 }
 
-OnDevice::OnDevice(int device) noexcept : device_(device) {
-  if (cudaGetDevice(&before_) != cudaSuccess || (before_ != device_ && cudaSetDevice(device_) != cudaSuccess)) {
+// cudaGetDevice names device 0 to a thread without a context, so the context is what is looked at.  The primary context
+// of each device is kept, because this is on the way of every launch; one that was reset is found to differ.
+OnDevice::OnDevice(int device) noexcept {
+  constexpr int kMostKnown = 64;
+  static std::atomic<CUcontext> primary[kMostKnown] = {};
+  const CudaDriver& driver = cuda_driver();
+  if (driver.current_context(&before_) != CUDA_SUCCESS) before_ = nullptr;
+  const bool is_kept = device >= 0 && device < kMostKnown;
+  if (before_ != nullptr && is_kept && primary[device].load(std::memory_order_relaxed) == before_) return;
+  if (cudaSetDevice(device) != cudaSuccess) {
     cudaGetLastError();
+    return;
   }
+  is_changed_ = true;
+  CUcontext own = nullptr;
+  if (is_kept && driver.current_context(&own) == CUDA_SUCCESS) primary[device].store(own, std::memory_order_relaxed);
 }
 
 OnDevice::~OnDevice() {
-  if (before_ >= 0 && before_ != device_ && cudaSetDevice(before_) != cudaSuccess) cudaGetLastError();
+  if (is_changed_) cuda_driver().set_current_context(before_);
 }
 
 void load_kernel(const void* kernel, size_t shared_bytes) {

@@ -19,7 +19,9 @@ void check_cuda(CUresult result, const char* attempted);
 // Once for a proxy's thread: use the World's device, and do not break a capture that a user's thread has open.
 void join_device(int device);
 
-// Makes a device the thread's current one for as long as this lives.  What cannot be said to CUDA, its next call says.
+// Makes the primary context of a device the thread's current one, and at its end what was current before: another
+// device, a context of the caller's own, or none at all, as in a thread that has not used CUDA yet.  An error that
+// cannot be thrown here is reported by the next CUDA call.
 class OnDevice {
  public:
   explicit OnDevice(int device) noexcept;
@@ -27,8 +29,8 @@ class OnDevice {
   ~OnDevice();
 
  private:
-  int device_;
-  int before_ = -1;
+  CUcontext before_ = nullptr;
+  bool is_changed_ = false;
 };
 
 // Loads a kernel on the current device, with room for so much dynamic shared memory.  Once it is loaded, another call
@@ -37,6 +39,8 @@ void load_kernel(const void* kernel, size_t shared_bytes);
 
 struct CudaDriver {
   PFN_cuTensorMapEncodeTiled_v12000 encode_tiled = nullptr;
+  PFN_cuCtxGetCurrent_v4000 current_context = nullptr;
+  PFN_cuCtxSetCurrent_v4000 set_current_context = nullptr;
   PFN_cuStreamWriteValue64_v11070 write_value = nullptr;
   PFN_cuStreamWaitValue64_v11070 wait_value = nullptr;
   PFN_cuStreamBatchMemOp_v11070 memory_ops = nullptr;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
-// ops/host_launch.h — a rank's launch on CPU threads, whatever the operator.
+// ops/host_launch.h — launches every rank of an operator that is here, and a rank on CPU threads.
 #pragma once
 
 #include <span>
 #include <utility>
+#include <vector>
 
+#include "base/check.h"
 #include "core/roles.h"
 #include "runtime/host_device.h"
 #include "runtime/plan.h"
@@ -27,17 +29,39 @@ void launch_on_host(runtime::WorldState& world, const RankView& view, const Role
   });
 }
 
-// Calls launch(rank, its args) for every rank that is here.  If one cannot be launched, those that were give up.
+// Kernels of one stream follow each other, and ranks wait for each other: on one stream they would wait for ever.
+template <class Args>
+void check_streams(const runtime::Members& members, std::span<const Args> args) {
+  for (size_t i = 0; i < args.size(); ++i) {
+    for (size_t other = 0; other < i; ++other) {
+      check_arg(runtime::is_default(args[i].stream) || args[i].stream != args[other].stream,
+                "stream of rank {} is also that of rank {}; each rank needs one of its own", members.first + i,
+                members.first + other);
+    }
+  }
+}
+
+// Calls launch(rank, its args) for every rank that is here, in its device's context and, where its args name no stream,
+// in the order of the default stream.  If one cannot be launched, those that were give up.
 template <class Args, class Launch>
 void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, Launch&& launch) {
+  check_streams(world.members(), args);
   const int first = world.members().first;
-  world.expect_commands();
-  try {
-    for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
-  } catch (...) {
-    world.stop();
-    throw;
+  std::vector<int> on_default;
+  for (int i = 0; i < world.members().count; ++i) {
+    if (runtime::is_default(args[i].stream)) on_default.push_back(first + i);
   }
+  world.expect_commands();
+  world.device().use([&] {
+    try {
+      world.device().enter_default_stream(on_default);
+      for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
+      world.device().leave_default_stream(on_default);
+    } catch (...) {
+      world.stop();
+      throw;
+    }
+  });
 }
 
 }  // namespace mk

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <utility>
 
 #include "base/check.h"
 #include "base/cuda_api.h"
@@ -157,6 +158,7 @@ void CudaDevice::warm_up() {
 CudaDevice::~CudaDevice() { release(); }
 
 void CudaDevice::release() noexcept {
+  const OnDevice here(device_);
   for (Rank& rank : ranks_) {
     for (const cudaEvent_t event : rank.marks) cudaEventDestroy(event);
     if (rank.joined != nullptr) cudaEventDestroy(rank.joined);
@@ -185,9 +187,13 @@ void* CudaDevice::allocate(size_t bytes) {
   return memory;
 }
 
-void CudaDevice::free(void* memory) noexcept { cudaFree(memory); }
+void CudaDevice::free(void* memory) noexcept {
+  const OnDevice here(device_);
+  cudaFree(memory);
+}
 
 void* CudaDevice::allocate_shared(size_t bytes) {
+  const OnDevice here(device_);
   void* memory = nullptr;
   const size_t at_least_one = std::max<size_t>(bytes, 1);
   check_cuda(cudaHostAlloc(&memory, at_least_one, cudaHostAllocPortable | cudaHostAllocMapped),
@@ -196,9 +202,13 @@ void* CudaDevice::allocate_shared(size_t bytes) {
   return memory;
 }
 
-void CudaDevice::free_shared(void* memory) noexcept { cudaFreeHost(memory); }
+void CudaDevice::free_shared(void* memory) noexcept {
+  const OnDevice here(device_);
+  cudaFreeHost(memory);
+}
 
 WindowMemory CudaDevice::allocate_window(size_t bytes) {
+  const OnDevice here(device_);
   if (windows_ == Windows::kPrivate) return private_window(*this, bytes);
   WindowMemory window = private_window(*this, round_up(std::max<size_t>(bytes, 1), kIpcGrain));
   window.handle = ipc_handle(window.data.get());
@@ -214,10 +224,12 @@ WindowMemory CudaDevice::open_window(const std::string& handle, size_t) {
 }
 
 void CudaDevice::upload(void* to, const void* from, size_t bytes) {
+  const OnDevice here(device_);
   check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copy to the device");
 }
 
 void CudaDevice::download(void* to, const void* from, size_t bytes) {
+  const OnDevice here(device_);
   check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDeviceToHost), "copy from the device");
 }
 
@@ -231,15 +243,47 @@ std::unique_ptr<Mover> CudaDevice::make_mover(int rank) {
   return std::make_unique<CudaMover>(CudaMover::Lane{lane[0], lane[1]});
 }
 
+void CudaDevice::use(const std::function<void()>& body) {
+  const OnDevice here(device_);
+  body();
+}
+
 void CudaDevice::fork(Stream stream) {
+  const OnDevice here(device_);
   check_cuda(cudaEventRecord(forked_, as_stream(stream)), "record a fork");
   for (const Rank& rank : ranks_) check_cuda(cudaStreamWaitEvent(rank.stream, forked_, 0), "wait for a fork");
 }
 
 void CudaDevice::join(Stream stream) {
-  for (const Rank& rank : ranks_) {
-    check_cuda(cudaEventRecord(rank.joined, rank.stream), "record a join");
-    check_cuda(cudaStreamWaitEvent(as_stream(stream), rank.joined, 0), "wait for a join");
+  const OnDevice here(device_);
+  for (size_t i = 0; i < ranks_.size(); ++i) follow(first_ + static_cast<int>(i), as_stream(stream));
+}
+
+void CudaDevice::follow(int rank, cudaStream_t stream) {
+  check_cuda(cudaEventRecord(at(rank).joined, at(rank).stream), "record a join");
+  check_cuda(cudaStreamWaitEvent(stream, at(rank).joined, 0), "wait for a join");
+}
+
+bool CudaDevice::is_captured(int rank) {
+  cudaStreamCaptureStatus status{};
+  check_cuda(cudaStreamIsCapturing(at(rank).stream, &status), "ask whether a stream is captured");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void CudaDevice::enter_default_stream(std::span<const int> ranks) {
+  bool is_recorded = false;
+  for (const int rank : ranks) {
+    if (is_captured(rank)) continue;
+    if (!std::exchange(is_recorded, true)) {
+      check_cuda(cudaEventRecord(forked_, cudaStreamLegacy), "record the default stream");
+    }
+    check_cuda(cudaStreamWaitEvent(at(rank).stream, forked_, 0), "wait for the default stream");
+  }
+}
+
+void CudaDevice::leave_default_stream(std::span<const int> ranks) {
+  for (const int rank : ranks) {
+    if (!is_captured(rank)) follow(rank, cudaStreamLegacy);
   }
 }
 
@@ -249,6 +293,7 @@ void CudaDevice::synchronize() {
 }
 
 void CudaDevice::mark(int rank) {
+  const OnDevice here(device_);
   cudaEvent_t event = nullptr;
   check_cuda(cudaEventCreate(&event), "create an event");
   at(rank).marks.push_back(event);
@@ -256,6 +301,7 @@ void CudaDevice::mark(int rank) {
 }
 
 std::vector<double> CudaDevice::take_spans_us(int rank) {
+  const OnDevice here(device_);
   std::vector<double> spans;
   std::vector<cudaEvent_t>& marks = at(rank).marks;
   for (size_t i = 0; i + 1 < marks.size(); i += 2) {

@@ -33,7 +33,10 @@ class CudaDevice : public Device {
   std::chrono::microseconds proxy_patience() const override { return kLaunchGap; }
   std::unique_ptr<Fabric> make_loopback(const WindowRegistry& windows, int rank) override;
   std::unique_ptr<Mover> make_mover(int rank) override;
+  void use(const std::function<void()>& body) override;
   Stream stream(int rank) override { return at(rank).stream; }
+  void enter_default_stream(std::span<const int> ranks) override;
+  void leave_default_stream(std::span<const int> ranks) override;
   void fork(Stream stream) override;
   void join(Stream stream) override;
   void synchronize() override;
@@ -54,6 +57,8 @@ class CudaDevice : public Device {
   static constexpr int kLanes = 2;  // of two streams each, out and in; the ranks' fabrics or Movers share them
 
   Rank& at(int rank) { return ranks_[rank - first_]; }
+  bool is_captured(int rank);
+  void follow(int rank, cudaStream_t stream);  // `stream` waits for the rank's own
   void mark(int rank);
   void warm_up();
   void release() noexcept;

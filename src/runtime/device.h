@@ -4,7 +4,10 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,9 @@ struct WindowMemory {
   std::shared_ptr<std::byte> data;
   std::string handle;
 };
+
+// CUDA's default stream, by either of its names: the null handle, and cudaStreamLegacy.
+inline bool is_default(Stream stream) { return reinterpret_cast<uintptr_t>(stream) <= 1; }
 
 class Device {
  public:
@@ -51,8 +57,16 @@ class Device {
   // What carries bytes between the windows of a rank and a fabric that cannot reach them; null: every fabric can.
   virtual std::unique_ptr<Mover> make_mover(int rank) = 0;
 
+  // Calls body() with the device current in the calling thread, whatever was current before and is again after.
+  virtual void use(const std::function<void()>& body) { body(); }
+
   // Launches of a rank run in the order they were queued; synchronize waits for those of all ranks.
   virtual Stream stream(int rank) = 0;
+  // Between these two, launches on the own streams of `ranks` take their place in the order of CUDA's default stream:
+  // they come after what it holds, and what it gets later comes after them.  A stream that is being captured stays as
+  // it is, because the default stream cannot be captured: whoever captures has forked it.
+  virtual void enter_default_stream(std::span<const int>) {}
+  virtual void leave_default_stream(std::span<const int>) {}
   virtual void fork(Stream stream) = 0;
   virtual void join(Stream stream) = 0;
   virtual void synchronize() = 0;

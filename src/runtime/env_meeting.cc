@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "mkernel/options.h"
 #include "transport/private_file.h"
 
 namespace mk::runtime {
@@ -93,6 +94,14 @@ std::unique_ptr<Bootstrap> meet_by_file(const LaunchEnv& env, int number, millis
 
 std::unique_ptr<Bootstrap> meet(const LaunchEnv& env, int number, milliseconds timeout) {
   return env.root ? meet_at_address(env, number, timeout) : meet_by_file(env, number, timeout);
+}
+
+void tell_all_ranks(const LaunchEnv& env, int number, const std::string& why) {
+  try {
+    meet(env, number, milliseconds(Options{}.timeout_ms))->star().report(why);
+  } catch (const Error&) {
+    // Its own error is what this rank throws.
+  }
 }
 
 }  // namespace mk::runtime

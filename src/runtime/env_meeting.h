@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "runtime/launch_env.h"
 #include "transport/bootstrap.h"
@@ -15,5 +16,9 @@ namespace mk::runtime {
 
 // `number` tells the worlds of a job apart: all ranks make them in the same order.  Throws Error.
 std::unique_ptr<Bootstrap> meet(const LaunchEnv& env, int number, std::chrono::milliseconds timeout);
+
+// For a rank that cannot make that World, because of `why`: it meets the others all the same, so that they hear it at
+// once instead of waiting for this rank until their deadline.  If it cannot meet them, they do.
+void tell_all_ranks(const LaunchEnv& env, int number, const std::string& why);
 
 }  // namespace mk::runtime

@@ -76,9 +76,15 @@ World World::from_env(int nodes, int ranks_per_node, const Options& options) {
 World World::from_env(int nodes, int ranks_per_node, DeviceKind device, const Options& options) {
   static std::atomic<int> num_worlds = 0;  // of this process, as of every other of the job
   const runtime::LaunchEnv env = runtime::require_launch_env(runtime::environment);
-  const WorldShape shape = runtime::shape_for(env, nodes, ranks_per_node);
-  runtime::check_world(shape, options);
   const int number = num_worlds++;
+  WorldShape shape;
+  try {
+    shape = runtime::shape_for(env, nodes, ranks_per_node);
+    runtime::check_world(shape, options);
+  } catch (const Error& error) {
+    runtime::tell_all_ranks(env, number, error.what());
+    throw;
+  }
   auto bootstrap = runtime::meet(env, number, std::chrono::milliseconds(options.timeout_ms));
   return World(runtime::join_world(shape, std::move(bootstrap), device, options));
 }
@@ -99,8 +105,7 @@ std::string World::fabric_reach() const { return state_->fabric_reach(); }
 DeviceKind World::device() const { return state_->device().kind(); }
 
 void World::synchronize() {
-  state_->device().synchronize();
-  state_->check_faults();
+  state_->synchronize();
 }
 
 bool World::failed() const { return state_->failed(); }

@@ -27,7 +27,13 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Device> device, 
   if (shape.nodes > 1) connect_rails(hook);
 }
 
-WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, std::unique_ptr<Device> device,
+WorldState::Alarm::Alarm(Star& star, uint64_t* stop) : star_(star) {
+  star_.on_failure([stop] { HostAtomics::store_release(stop, 1); });
+}
+
+WorldState::Alarm::~Alarm() { star_.on_failure({}); }
+
+WorldState::WorldState(const WorldShape& shape, std::shared_ptr<Bootstrap> bootstrap, std::unique_ptr<Device> device,
                        const Options& options)
     : shape_(shape),
       members_{bootstrap->rank(), 1},
@@ -35,11 +41,21 @@ WorldState::WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> boots
       bootstrap_(std::move(bootstrap)),
       device_(std::move(device)) {
   stop_ = buffers_.emplace_back(*device_, sizeof(uint64_t), Buffer::Kind::kShared).as<uint64_t>();
+  alarm_ = std::make_unique<Alarm>(bootstrap_->star(), stop_);
   rings_.resize(shape.size());
   if (shape.nodes > 1) connect_rails({});
 }
 
 namespace {
+
+// This rank has failed: all are told, and what is known of the cause stands first.
+Error explained(const Error& error, Star& star) {
+  const std::string own = error.what();
+  const std::string cause = star.report(own);
+  if (cause.empty() || own.find(cause) != own.npos) return error;
+  if (cause.find(own) != cause.npos) return {error.code(), cause};
+  return {ErrorCode::kFabric, fmt::format("{}; {}", cause, own)};
+}
 
 bool is_loopback(const std::string& net) { return net == kAutomaticFabric || net == "loopback"; }
 
@@ -99,6 +115,15 @@ RingView WorldState::make_ring() {
 Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& make_spec) {
   const auto found = plans_.find(key);
   if (found != plans_.end()) return *found->second;
+  try {
+    return make_plan(key, make_spec);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInvalidArgument) throw;
+    throw explain(error);
+  }
+}
+
+Plan& WorldState::make_plan(const std::string& key, const std::function<PlanSpec()>& make_spec) {
   const uint32_t id = static_cast<uint32_t>(plans_by_id_.size());
   const uint64_t timeout_ns = static_cast<uint64_t>(options_.timeout_ms) * 1'000'000;
   if (bootstrap_ != nullptr) check_agreed(key);
@@ -119,7 +144,13 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
 
 // Every rank is at the same problem, or nobody begins.
 void WorldState::check_agreed(const std::string& key) const {
-  const std::vector<std::string> keys = bootstrap_->all_gather(key, fmt::format("agreement on {}", key));
+  std::vector<std::string> keys;
+  try {
+    keys = bootstrap_->all_gather(key, "the agreement on a problem");
+  } catch (const Declined& declined) {
+    throw Error(declined.code(),
+                fmt::format("{}; rank {} asks for {} and all must agree", declined.what(), members_.first, key));
+  }
   for (size_t rank = 0; rank < keys.size(); ++rank) {
     check_arg(keys[rank] == keys[0], "rank {} asks for {}; rank 0 asks for {} and all must agree", rank, keys[rank],
               keys[0]);
@@ -128,7 +159,28 @@ void WorldState::check_agreed(const std::string& key) const {
 
 std::vector<std::string> WorldState::exchange(const std::string& mine, const std::string& what) {
   if (bootstrap_ == nullptr) return {mine};
-  return bootstrap_->all_gather(mine, what);
+  try {
+    return bootstrap_->all_gather(mine, what);
+  } catch (const Declined&) {
+    throw;
+  } catch (const Error& error) {
+    throw explain(error);
+  }
+}
+
+Error WorldState::explain(const Error& error) {
+  if (bootstrap_ == nullptr) return error;
+  stop();
+  return explained(error, bootstrap_->star());
+}
+
+void WorldState::synchronize() {
+  try {
+    device_->synchronize();
+    check_faults();
+  } catch (const Error& error) {
+    throw explain(error);
+  }
 }
 
 void WorldState::stop() { HostAtomics::store_release(stop_, 1); }
@@ -151,7 +203,11 @@ void WorldState::check_faults() const {
       throw Error(ErrorCode::kFabric, fmt::format("the fabric of rank {} failed: {}", members_.first + rank, failure));
   }
   const std::vector<FaultRecord> records = faults();
-  if (records.empty()) return;
+  if (records.empty()) {
+    const std::string heard = bootstrap_ == nullptr ? "" : bootstrap_->star().failure();
+    if (!heard.empty()) throw Error(ErrorCode::kFabric, heard);
+    return;
+  }
   throw Error(ErrorCode::kTimeout, describe_faults(records, options_.timeout_ms, [&](const FaultRecord& record) {
                 return plans_by_id_[record.plan]->spec().signal_name(record.signal);
               }));
@@ -160,6 +216,9 @@ void WorldState::check_faults() const {
 void WorldState::check_usable() const {
   if (!failed()) return;
   try {
+    if (const std::string heard = bootstrap_ == nullptr ? "" : bootstrap_->star().failure(); !heard.empty()) {
+      throw Error(ErrorCode::kFabric, heard);
+    }
     check_faults();
   } catch (const Error& first) {
     throw Error(first.code(), fmt::format("this World has failed, make a new one; the reason was: {}", first.what()));
@@ -204,6 +263,15 @@ namespace {
 
 std::chrono::milliseconds timeout_of(const Options& options) { return std::chrono::milliseconds(options.timeout_ms); }
 
+void check_same_shape(const WorldShape& shape, Bootstrap& bootstrap) {
+  const std::vector<std::string> shapes =
+      bootstrap.all_gather(fmt::format("{} x {}", shape.nodes, shape.ranks), "the agreement on nodes x ranks");
+  for (size_t rank = 0; rank < shapes.size(); ++rank) {
+    check_arg(shapes[rank] == shapes[0], "rank {} asks for nodes x ranks {}; rank 0 asks for {} and all must agree",
+              rank, shapes[rank], shapes[0]);
+  }
+}
+
 // What only one rank knows of its GPU is told to all.
 std::unique_ptr<Device> take_gpu(const GpuSeat& seat, Bootstrap& bootstrap) {
   std::unique_ptr<Device> device;
@@ -223,17 +291,23 @@ std::unique_ptr<Device> take_gpu(const GpuSeat& seat, Bootstrap& bootstrap) {
 
 }  // namespace
 
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, DeviceKind kind,
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::shared_ptr<Bootstrap> bootstrap, DeviceKind kind,
                                        const Options& options) {
-  const std::vector<std::string> offers = bootstrap->all_gather(to_text(offer_here(kind)), "the devices of all ranks");
-  const DeviceChoice choice = choose_device(offers, bootstrap->rank());
-  std::unique_ptr<Device> device;
-  if (choice.kind == DeviceKind::kCuda) {
-    device = take_gpu(choice.seat, *bootstrap);
-  } else {
-    device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, Device::Windows::kShared);
+  try {
+    check_same_shape(shape, *bootstrap);
+    const std::vector<std::string> offers =
+        bootstrap->all_gather(to_text(offer_here(kind)), "the devices of all ranks");
+    const DeviceChoice choice = choose_device(offers, bootstrap->rank());
+    std::unique_ptr<Device> device;
+    if (choice.kind == DeviceKind::kCuda) {
+      device = take_gpu(choice.seat, *bootstrap);
+    } else {
+      device = std::make_unique<HostDevice>(Members{bootstrap->rank(), 1}, Device::Windows::kShared);
+    }
+    return std::make_unique<WorldState>(shape, bootstrap, std::move(device), options);
+  } catch (const Error& error) {
+    throw explained(error, bootstrap->star());
   }
-  return std::make_unique<WorldState>(shape, std::move(bootstrap), std::move(device), options);
 }
 
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Rendezvous> rendezvous, DeviceKind kind,

@@ -32,7 +32,7 @@ class WorldState {
   WorldState(const WorldShape& shape, std::unique_ptr<Device> device, const Options& options,
              const FabricHook& hook = {});
   // One rank is here, the others are processes that have met.
-  WorldState(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, std::unique_ptr<Device> device,
+  WorldState(const WorldShape& shape, std::shared_ptr<Bootstrap> bootstrap, std::unique_ptr<Device> device,
              const Options& options);
   ~WorldState();
 
@@ -49,13 +49,30 @@ class WorldState {
   // What every process of the World says, in the order of their ranks; all call it in the same order.
   std::vector<std::string> exchange(const std::string& mine, const std::string& what);
 
+  // Returns check().  If that refuses an argument, the ranks that make the same call are told, and refuse it as well.
+  template <class Check>
+  auto checked(Check&& check) -> decltype(check()) {
+    try {
+      return check();
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kInvalidArgument && bootstrap_ != nullptr)
+        bootstrap_->star().decline(error.what());
+      throw;
+    }
+  }
+
+  // This rank cannot go on: all ranks are told, and give up.  Returns the error with what is known of its cause in
+  // front: which rank is gone or does not answer.
+  Error explain(const Error& error);
+
   // Before ranks are launched.
   void expect_commands() {
     for (const auto& proxy : proxies_) proxy->expect_commands();
   }
 
   bool failed() const;
-  void stop();  // every wait gives up: some ranks were launched, but not all can be
+  void stop();         // every wait gives up: some ranks were launched, but not all can be
+  void synchronize();  // until every launch so far has finished; throws the Error of the first fault, if any
   // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.
   void check_faults() const;
   void check_usable() const;
@@ -69,6 +86,18 @@ class WorldState {
   }
 
  private:
+  // Raises the stop word when another rank fails.
+  class Alarm {
+   public:
+    Alarm(Star& star, uint64_t* stop);
+    Alarm(const Alarm&) = delete;
+    ~Alarm();
+
+   private:
+    Star& star_;
+  };
+
+  Plan& make_plan(const std::string& key, const std::function<PlanSpec()>& make_spec);
   RingView make_ring();
   void connect_rails(const FabricHook& hook);
   bool agree(const char* what);
@@ -77,10 +106,11 @@ class WorldState {
   WorldShape shape_;
   Members members_;
   Options options_;
-  std::unique_ptr<Bootstrap> bootstrap_;  // null: all ranks are here
+  std::shared_ptr<Bootstrap> bootstrap_;  // null: all ranks are here
   std::unique_ptr<Device> device_;
   std::vector<Buffer> buffers_;
   uint64_t* stop_ = nullptr;
+  std::unique_ptr<Alarm> alarm_;  // null: all ranks are here
   std::vector<RingView> rings_;
   WindowRegistry windows_;
   std::map<std::string, std::unique_ptr<Plan>> plans_;
@@ -103,7 +133,7 @@ std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<
 std::unique_ptr<WorldState> join_world(const WorldShape& shape, int rank, const UniqueId& id, DeviceKind kind,
                                        const Options& options);
 // The same, of processes that have met.
-std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::unique_ptr<Bootstrap> bootstrap, DeviceKind kind,
+std::unique_ptr<WorldState> join_world(const WorldShape& shape, std::shared_ptr<Bootstrap> bootstrap, DeviceKind kind,
                                        const Options& options);
 
 }  // namespace mk::runtime

@@ -7,8 +7,6 @@
 #include <poll.h>
 
 #include <cerrno>
-#include <cstring>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -110,31 +108,28 @@ void check_sizes(int rank, int size, std::chrono::milliseconds timeout) {
   check_arg(timeout.count() >= 1, "timeout is {} ms; it must be at least 1", timeout.count());
 }
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) {
-    const uint32_t bytes = static_cast<uint32_t>(part.size());
-    text.append(reinterpret_cast<const char*>(&bytes), sizeof(bytes));
-    text += part;
+// Rank 0 says it when all have joined, or why they cannot.
+void await_welcome(const Fd& root, Deadline until, const std::string& what) {
+  MessageHead head;
+  receive_all(root, writable_bytes_of(head), until, what);
+  if (head.magic != kMessageMagic || head.bytes > kMostRefusalBytes) {
+    throw Error(ErrorCode::kFabric, "rank 0 sent something that is no message of a World");
   }
-  return text;
+  std::string text(head.bytes, '\0');
+  receive_all(root, std::as_writable_bytes(std::span(text)), until, what);
+  if (head.kind != MessageKind::kData) throw Error(ErrorCode::kFabric, text);
 }
 
-// Nothing if the text is not `count` parts.
-std::optional<std::vector<std::string>> parts_of(const std::string& text, size_t count) {
-  std::vector<std::string> parts;
-  size_t at = 0;
-  while (parts.size() < count) {
-    uint32_t bytes = 0;
-    if (text.size() - at < sizeof(bytes)) return std::nullopt;
-    std::memcpy(&bytes, text.data() + at, sizeof(bytes));
-    at += sizeof(bytes);
-    if (text.size() - at < bytes) return std::nullopt;
-    parts.push_back(text.substr(at, bytes));
-    at += bytes;
+void welcome(const std::vector<Fd>& members, Deadline until) {
+  for (size_t rank = 1; rank < members.size(); ++rank) {
+    send_message(members[rank], MessageKind::kData, 0, "", until, fmt::format("rank {} to be welcomed", rank));
   }
-  if (at != text.size()) return std::nullopt;
-  return parts;
+}
+
+void refuse_all(const std::vector<Fd>& members, const std::string& why) {
+  for (const Fd& member : members) {
+    if (member) refuse(member, 0, why);
+  }
 }
 
 }  // namespace
@@ -150,8 +145,7 @@ UniqueId Rendezvous::id() const {
 Bootstrap::Bootstrap(std::unique_ptr<Rendezvous> rendezvous, int size, std::chrono::milliseconds timeout)
     : rank_(0), size_(size), secret_(rendezvous->secret()), timeout_(timeout) {
   check_sizes(0, size, timeout);
-  members_.resize(size);
-  gather_members(*rendezvous);
+  star_ = std::make_unique<Star>(0, size, gather_members(*rendezvous), timeout);
 }
 
 Bootstrap::Bootstrap(const UniqueId& id, int rank, int size, std::chrono::milliseconds timeout)
@@ -161,26 +155,26 @@ Bootstrap::Bootstrap(const IdSource& source, int rank, int size, std::chrono::mi
     : rank_(rank), size_(size), timeout_(timeout) {
   check_sizes(rank, size, timeout);
   check_arg(rank > 0, "rank is 0; rank 0 joins with its Rendezvous");
-  const Deadline until = deadline();
+  const Deadline until = Clock::now() + timeout;
   Root root = find_root(source, rank, size, until);
-  root_ = std::move(root.socket);
   secret_ = root.secret;
-  const std::string what = fmt::format("all {} ranks to join (rank {} has)", size, rank);
-  receive(root_, 0, until, what);
+  await_welcome(root.socket, until, fmt::format("all {} ranks to join (rank {} has), from rank 0", size, rank));
+  std::vector<Fd> connections;
+  connections.push_back(std::move(root.socket));
+  star_ = std::make_unique<Star>(rank, size, std::move(connections), timeout);
 }
 
 // Rank 0: until every rank has joined.
-void Bootstrap::gather_members(const Rendezvous& rendezvous) {
-  const Deadline until = deadline();
-  Guests guests(members_);
+std::vector<Fd> Bootstrap::gather_members(const Rendezvous& rendezvous) const {
+  const Deadline until = Clock::now() + timeout_;
+  std::vector<Fd> members(static_cast<size_t>(size_));
+  Guests guests(members);
   Doorstep doorstep(rendezvous.listener(), {rendezvous.secret(), HandshakeContext::Purpose::kMeeting, 0}, kHelloTime);
   const auto fail = [&](ErrorCode code, const std::string& why) {
-    for (const Fd& member : members_) {
-      if (member) refuse(member, exchanges_, why);
-    }
+    refuse_all(members, why);
     throw Error(code, why);
   };
-  std::vector<int> missing = missing_from(members_);
+  std::vector<int> missing = missing_from(members);
   while (!missing.empty()) {
     if (Clock::now() >= until) {
       fail(ErrorCode::kTimeout, fmt::format("rank 0 waited {} ms for ranks {} of {} to join{}", timeout_.count(),
@@ -191,48 +185,18 @@ void Bootstrap::gather_members(const Rendezvous& rendezvous) {
     poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
     doorstep.turn([&](ProvenCaller caller) { guests.admit(std::move(caller)); });
     if (!guests.mismatch().empty()) fail(ErrorCode::kFabric, guests.mismatch());
-    missing = missing_from(members_);
+    missing = missing_from(members);
     if (!missing.empty()) continue;
     guests.forget_gone();  // they may come again
-    missing = missing_from(members_);
+    missing = missing_from(members);
   }
-  for (int rank = 1; rank < size_; ++rank) {
-    send_message(members_[rank], MessageKind::kData, 0, "", until, fmt::format("rank {} to be welcomed", rank));
+  try {
+    welcome(members, until);
+  } catch (const Error& error) {
+    refuse_all(members, error.what());
+    throw;
   }
-}
-
-std::string Bootstrap::receive(const Fd& from, int rank, Deadline until, const std::string& what) const {
-  MessageHead head;
-  receive_all(from, writable_bytes_of(head), until, fmt::format("{}, from rank {}", what, rank));
-  if (head.magic != kMessageMagic || head.bytes > kMostMessageBytes) {
-    throw Error(ErrorCode::kFabric, fmt::format("rank {} sent something that is no message of a World", rank));
-  }
-  std::string text(head.bytes, '\0');
-  receive_all(from, std::as_writable_bytes(std::span(text)), until, fmt::format("{}, from rank {}", what, rank));
-  if (head.kind == MessageKind::kRefused) throw Error(ErrorCode::kFabric, text);
-  if (head.kind != MessageKind::kData || head.number != exchanges_) {
-    throw Error(ErrorCode::kFabric, fmt::format("rank {} is at exchange {} where rank {} is at {} ({})", rank,
-                                                head.number, rank_, exchanges_, what));
-  }
-  return text;
-}
-
-std::vector<std::string> Bootstrap::all_gather(const std::string& mine, const std::string& what) {
-  ++exchanges_;
-  const Deadline until = deadline();
-  if (rank_ != 0) {
-    send_message(root_, MessageKind::kData, exchanges_, mine, until, what);
-    std::optional<std::vector<std::string>> all = parts_of(receive(root_, 0, until, what), size_);
-    if (!all) throw Error(ErrorCode::kFabric, fmt::format("rank 0 sent {} that is not of {} ranks", what, size_));
-    return *std::move(all);
-  }
-  std::vector<std::string> all{mine};
-  for (int rank = 1; rank < size_; ++rank) all.push_back(receive(members_[rank], rank, until, what));
-  const std::string text = joined(all);
-  for (int rank = 1; rank < size_; ++rank) {
-    send_message(members_[rank], MessageKind::kData, exchanges_, text, until, what);
-  }
-  return all;
+  return members;
 }
 
 }  // namespace mk

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// transport/bootstrap.h — how the processes of a world find each other, and tell each other small things.
+// transport/bootstrap.h — how the processes of a world find each other.
 //
-// Rank 0 listens (Rendezvous) and everybody connects to it; all_gather is a star.  It is for set-up: addresses,
-// handles, agreement on a problem.
+// Rank 0 listens (Rendezvous) and everybody connects to it; these connections stay, and ranks talk over them (star.h).
 //
 // Who may join proves that it knows the secret (handshake.h) and has a rank nobody else has, in a world of the same
 // size.  Who does not know the secret is turned away without effect: no rank waits for a stranger, and no length a
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "transport/root_search.h"
+#include "transport/star.h"
 #include "transport/stream.h"
 #include "transport/unique_id.h"
 
@@ -48,21 +48,20 @@ class Bootstrap {
   int size() const { return size_; }
   const Secret& secret() const { return secret_; }
 
-  // What every rank says, by rank; all ranks call it in the same order.  `what` names it in errors.
-  std::vector<std::string> all_gather(const std::string& mine, const std::string& what);
+  // What all ranks say once they have met: exchanges, refusals, failures.
+  Star& star() { return *star_; }
+  std::vector<std::string> all_gather(const std::string& mine, const std::string& what) {
+    return star_->all_gather(mine, what);
+  }
 
  private:
-  void gather_members(const Rendezvous& rendezvous);
-  std::string receive(const Fd& from, int rank, Deadline deadline, const std::string& what) const;
-  Deadline deadline() const { return Clock::now() + timeout_; }
+  std::vector<Fd> gather_members(const Rendezvous& rendezvous) const;
 
   int rank_;
   int size_;
   Secret secret_{};
   std::chrono::milliseconds timeout_;
-  std::vector<Fd> members_;  // rank 0: by rank, none for itself
-  Fd root_;                  // the others
-  uint32_t exchanges_ = 0;   // begun
+  std::unique_ptr<Star> star_;
 };
 
 }  // namespace mk

@@ -33,6 +33,10 @@ class GpuLaunch {
 
   // Uploads the inputs of `host` and its poisoned outputs.
   GpuLaunch(World& world, Launch& host) : device_(world.state().device()), args_(host.args()) {
+    for (int i = 0; i < world.num_ranks(); ++i) {  // ranks may run ahead of each other, as on GPUs of their own
+      const int rank = world.first_rank() + i;
+      args_[rank].stream = world.rank_stream(rank);
+    }
     for (Args& own : args_) {
       for (Tensor* tensor : tensors_of(own)) {
         const runtime::Buffer& buffer = buffers_.emplace_back(device_, bytes_of(*tensor));

@@ -22,7 +22,7 @@ Layout layout_for(const runtime::WorldState& world, const Problem& problem, cons
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options) {
-  const Layout layout = layout_for(world, problem, options);
+  const Layout layout = world.checked([&] { return layout_for(world, problem, options); });
   const std::string op = fmt::format("ag_gemm tile {}x{}x{}", layout.tile_m, layout.tile_n, layout.cluster);
   return world.plan(dense::plan_key(op, problem, layout.roles), [&] { return dense::plan_spec(layout); });
 }
@@ -39,9 +39,12 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 
 void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions& options) {
   runtime::WorldState& state = world.state();
-  const ag_gemm_op::Problem problem = ag_gemm_op::problem_of(state.shape(), state.members(), args);
-  ag_gemm_op::check_problem(problem, world.device());
-  ag_gemm_op::check_args(problem, state.members(), args, world.device());
+  const ag_gemm_op::Problem problem = state.checked([&] {
+    const ag_gemm_op::Problem asked = ag_gemm_op::problem_of(state.shape(), state.members(), args);
+    ag_gemm_op::check_problem(asked, world.device());
+    ag_gemm_op::check_args(asked, state.members(), args, world.device());
+    return asked;
+  });
   state.check_usable();
   const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options);
   launch_every_rank(state, args,

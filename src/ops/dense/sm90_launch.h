@@ -18,7 +18,7 @@
 namespace mk::dense {
 
 inline cudaStream_t stream_of(runtime::Device& device, int rank, Stream asked) {
-  return static_cast<cudaStream_t>(asked != nullptr ? asked : device.stream(rank));
+  return static_cast<cudaStream_t>(runtime::is_default(asked) ? device.stream(rank) : asked);
 }
 
 inline sm90::GemmTile gemm_tile_of(const TileImage& image) { return {image.tile_m, image.tile_n, 1}; }

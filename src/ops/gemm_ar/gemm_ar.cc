@@ -23,7 +23,8 @@ runtime::PlanSpec make_spec(const runtime::WorldState& world, const Problem& pro
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split) {
-  const RoleCounts roles = choose_roles(problem, path, split, world.device().places_per_rank());
+  const RoleCounts roles =
+      world.checked([&] { return choose_roles(problem, path, split, world.device().places_per_rank()); });
   const char* name = path == AllReducePath::kOneShot ? "gemm_ar one shot" : "gemm_ar two shots";
   return world.plan(dense::plan_key(name, problem, roles), [&] { return make_spec(world, problem, path, roles); });
 }
@@ -41,10 +42,14 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReduc
 
 void gemm_ar(World& world, std::span<const GemmArgs> args, const GemmArOptions& options) {
   runtime::WorldState& state = world.state();
-  const gemm_ar_op::Problem problem = dense::problem_of(state.shape(), state.members(), args);
-  const AllReducePath path = gemm_ar_op::path_for(problem, options.path);
-  gemm_ar_op::check_problem(problem, path, world.device());
-  dense::check_args(problem, state.members(), args, problem.m, world.device());
+  AllReducePath path = options.path;
+  const gemm_ar_op::Problem problem = state.checked([&] {
+    const gemm_ar_op::Problem asked = dense::problem_of(state.shape(), state.members(), args);
+    path = gemm_ar_op::path_for(asked, options.path);
+    gemm_ar_op::check_problem(asked, path, world.device());
+    dense::check_args(asked, state.members(), args, asked.m, world.device());
+    return asked;
+  });
   state.check_usable();
   const runtime::Plan& plan = gemm_ar_op::plan_for(state, problem, path, options.split);
   launch_every_rank(state, args,

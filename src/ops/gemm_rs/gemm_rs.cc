@@ -21,7 +21,7 @@ Layout layout_for(const runtime::WorldState& world, const Problem& problem, cons
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split) {
-  const Layout layout = layout_for(world, problem, split);
+  const Layout layout = world.checked([&] { return layout_for(world, problem, split); });
   return world.plan(dense::plan_key("gemm_rs", problem, layout.roles), [&] { return dense::plan_spec(layout); });
 }
 
@@ -37,9 +37,12 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 
 void gemm_rs(World& world, std::span<const GemmArgs> args, const GemmRsOptions& options) {
   runtime::WorldState& state = world.state();
-  const gemm_rs_op::Problem problem = dense::problem_of(state.shape(), state.members(), args);
-  gemm_rs_op::check_problem(problem, world.device());
-  dense::check_args(problem, state.members(), args, problem.m / world.size(), world.device());
+  const gemm_rs_op::Problem problem = state.checked([&] {
+    const gemm_rs_op::Problem asked = dense::problem_of(state.shape(), state.members(), args);
+    gemm_rs_op::check_problem(asked, world.device());
+    dense::check_args(asked, state.members(), args, asked.m / world.size(), world.device());
+    return asked;
+  });
   state.check_usable();
   const runtime::Plan& plan = gemm_rs_op::plan_for(state, problem, options.split);
   launch_every_rank(state, args,
