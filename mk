@@ -22,7 +22,7 @@ missing_packages() {
     command -v "${tool%%:*}" >/dev/null || echo "${tool##*:}"
   done
   for header in gtest/gtest.h:libgtest-dev CLI/CLI.hpp:libcli11-dev fmt/format.h:libfmt-dev \
-    nlohmann/json.hpp:nlohmann-json3-dev; do
+    nlohmann/json.hpp:nlohmann-json3-dev openssl/evp.h:libssl-dev; do
     has_header "${header%%:*}" || has_package "${header##*:}" || echo "${header##*:}"
   done
 }

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/start_thread.h"
+#include "transport/start_thread.h"
 
 namespace mk::bench {
 

@@ -8,7 +8,7 @@
 #include "bench/host_clock.h"
 #include "bench/link_clock.h"
 #include "mkernel/error.h"
-#include "base/start_thread.h"
+#include "transport/start_thread.h"
 
 namespace mk::bench {
 namespace {

@@ -11,7 +11,7 @@
 #include "netbench_report.h"
 #include "output_file.h"
 #include "runtime/device.h"
-#include "base/start_thread.h"
+#include "transport/start_thread.h"
 #include "standard_streams.h"
 #include "transport/fabric_kinds.h"
 #include "usage.h"

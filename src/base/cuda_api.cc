@@ -4,8 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <atomic>
-
+#include "base/atomics.h"
 #include "mkernel/error.h"
 
 namespace mk {
@@ -30,6 +29,8 @@ void look_up(const char* name, unsigned version, Function& function) {
   if (function == nullptr)
     throw Error(ErrorCode::kUnavailable, fmt::format("the CUDA driver has no {}; it must be 12.0 or newer", name));
 }
+
+uint64_t word_of(CUcontext context) { return reinterpret_cast<uint64_t>(context); }
 
 CudaDriver load() {
   CudaDriver driver;
@@ -71,18 +72,20 @@ void join_device(int device) {
 // of each device is kept, because this is on the way of every launch; one that was reset is found to differ.
 OnDevice::OnDevice(int device) noexcept {
   constexpr int kMostKnown = 64;
-  static std::atomic<CUcontext> primary[kMostKnown] = {};
+  static uint64_t primary[kMostKnown] = {};  // contexts
   const CudaDriver& driver = cuda_driver();
   if (driver.current_context(&before_) != CUDA_SUCCESS) before_ = nullptr;
   const bool is_kept = device >= 0 && device < kMostKnown;
-  if (before_ != nullptr && is_kept && primary[device].load(std::memory_order_relaxed) == before_) return;
+  if (before_ != nullptr && is_kept && HostAtomics::load_acquire(&primary[device]) == word_of(before_)) return;
   if (cudaSetDevice(device) != cudaSuccess) {
     cudaGetLastError();
     return;
   }
   is_changed_ = true;
   CUcontext own = nullptr;
-  if (is_kept && driver.current_context(&own) == CUDA_SUCCESS) primary[device].store(own, std::memory_order_relaxed);
+  if (is_kept && driver.current_context(&own) == CUDA_SUCCESS) {
+    HostAtomics::store_release(&primary[device], word_of(own));  // pairs with the load above
+  }
 }
 
 OnDevice::~OnDevice() {

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstring>
 #include <utility>
 
 #include "base/check.h"
-#include "base/sha256.h"
 #include "mkernel/options.h"
 #include "transport/private_file.h"
 
@@ -19,12 +17,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Also a secret that travels in the open tells nothing about the one it was made from, which serves other jobs.
-Secret derived(const std::string& from, const std::string& job, int number) {
-  const auto digest = sha256(fmt::format("mkernel\n{}\n{}\n{}", from, job, number));
-  Secret secret;
-  std::memcpy(secret.data(), digest.data(), secret.size());
-  return secret;
+// Of one World: whoever learns it learns nothing of other Worlds' secrets, nor of what they are all made from.  It
+// cannot be better than that: the words of a person can be guessed from any proof that was made with it.
+Secret worlds_secret(const std::string& from, const std::string& job, int number) {
+  return derive_secret(from, {"mkernel: the secret of a World", job, std::to_string(number)});
 }
 
 // Made by whoever needs it first, kept for all jobs of this user.
@@ -42,7 +38,7 @@ std::string users_secret(const std::string& folder) {
 }
 
 std::unique_ptr<Bootstrap> meet_at_address(const LaunchEnv& env, int number, milliseconds timeout) {
-  const Secret secret = derived(env.secret.empty() ? users_secret(env.folder) : env.secret, env.job, number);
+  const Secret secret = worlds_secret(env.secret.empty() ? users_secret(env.folder) : env.secret, env.job, number);
   if (env.rank != 0) {
     return std::make_unique<Bootstrap>(UniqueId{secret, {*env.root}}, env.rank, env.size, timeout);
   }

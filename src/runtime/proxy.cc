@@ -9,7 +9,7 @@
 #include <exception>
 #include <utility>
 
-#include "base/start_thread.h"
+#include "transport/start_thread.h"
 
 namespace mk::runtime {
 namespace {

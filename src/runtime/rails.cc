@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "mkernel/error.h"
-#include "base/start_thread.h"
+#include "transport/start_thread.h"
 #include "transport/direct_choice.h"
 #include "transport/discovery.h"
 #include "transport/fabric_choice.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/start_thread.h"
+#include "transport/start_thread.h"
 
 namespace mk::runtime {
 

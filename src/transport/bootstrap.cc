@@ -7,8 +7,6 @@
 #include <poll.h>
 
 #include <cerrno>
-#include <cstring>
-#include <optional>
 #include <utility>
 
 #include "base/check.h"
@@ -50,24 +48,27 @@ bool is_gone(const Fd& socket) {
 // Those who have joined, as rank 0 sees them.
 class Guests {
  public:
-  Guests(const Secret& secret, std::vector<Fd>& members)
-      : secret_(secret), members_(members), callers_(members.size()) {}
+  explicit Guests(std::vector<Fd>& members) : members_(members), callers_(members.size()) {}
 
-  void admit(Fd socket, const Hello& hello) {
-    // Who does not know the secret learns nothing.
-    if (hello.magic != kHelloMagic || !equal(hello.secret, secret_)) return;
-    if (const std::string why = why_refused(hello); !why.empty()) return refuse(socket, hello.caller, why);
+  void admit(ProvenCaller caller) {
+    const Hello& hello = caller.hello();
+    if (const std::string why = mismatch_of(hello); !why.empty()) {
+      mismatch_ = why;
+      return caller.refuse(why);
+    }
     if (members_[hello.rank] && !is_gone(members_[hello.rank])) {
       // The same caller, at another of this rank's addresses, has its answer already.
-      if (callers_[hello.rank] == hello.caller) return;
-      return refuse(socket, hello.caller, fmt::format("rank {} has joined already", hello.rank));
+      if (callers_[hello.rank] == hello.number) return;
+      return caller.refuse(fmt::format("rank {} has joined already", hello.rank));
     }
-    send_at_once(socket);
-    const MessageHead heard{.kind = MessageKind::kHeard, .number = hello.caller};
-    if (send(socket.number(), &heard, sizeof(heard), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(heard))) return;
-    members_[hello.rank] = std::move(socket);
-    callers_[hello.rank] = hello.caller;
+    Fd member = caller.accept();
+    if (!member) return;
+    members_[hello.rank] = std::move(member);
+    callers_[hello.rank] = hello.number;
   }
+
+  // Empty, or why a rank that knows the secret can never join: the ranks were started wrong, and no wait helps.
+  const std::string& mismatch() const { return mismatch_; }
 
   void forget_gone() {
     for (Fd& member : members_) {
@@ -76,21 +77,21 @@ class Guests {
   }
 
  private:
-  // Empty if it may join, as far as its numbers go.
-  std::string why_refused(const Hello& hello) const {
+  std::string mismatch_of(const Hello& hello) const {
     if (hello.size != members_.size()) {
-      return fmt::format("rank {} has a world of {} ranks; rank 0 has one of {}", hello.rank, hello.size,
+      return fmt::format("rank {} has a world of {} ranks (WORLD_SIZE?); rank 0 has one of {}", hello.rank, hello.size,
                          members_.size());
     }
     if (hello.rank == 0 || hello.rank >= members_.size()) {
-      return fmt::format("rank {} cannot join; it must be 1 to {}", hello.rank, members_.size() - 1);
+      return fmt::format("rank {} (RANK?) cannot join rank 0 in a world of {}; it must be 1 to {}", hello.rank,
+                         members_.size(), members_.size() - 1);
     }
     return {};
   }
 
-  const Secret& secret_;
   std::vector<Fd>& members_;
   std::vector<uint32_t> callers_;
+  std::string mismatch_;
 };
 
 std::vector<int> missing_from(const std::vector<Fd>& members) {
@@ -167,24 +168,23 @@ Bootstrap::Bootstrap(const IdSource& source, int rank, int size, std::chrono::mi
 std::vector<Fd> Bootstrap::gather_members(const Rendezvous& rendezvous) const {
   const Deadline until = Clock::now() + timeout_;
   std::vector<Fd> members(static_cast<size_t>(size_));
-  Guests guests(rendezvous.secret(), members);
-  Doorstep doorstep(rendezvous.listener(), sizeof(Hello), kHelloTime);
+  Guests guests(members);
+  Doorstep doorstep(rendezvous.listener(), {rendezvous.secret(), HandshakeContext::Purpose::kMeeting, 0}, kHelloTime);
+  const auto fail = [&](ErrorCode code, const std::string& why) {
+    refuse_all(members, why);
+    throw Error(code, why);
+  };
   std::vector<int> missing = missing_from(members);
   while (!missing.empty()) {
     if (Clock::now() >= until) {
-      const std::string why = fmt::format("rank 0 waited {} ms for ranks {} of {} to join{}", timeout_.count(),
-                                          fmt::join(missing, ", "), size_, doorstep.trouble());
-      refuse_all(members, why);
-      throw Error(ErrorCode::kTimeout, why);
+      fail(ErrorCode::kTimeout, fmt::format("rank 0 waited {} ms for ranks {} of {} to join{}", timeout_.count(),
+                                            fmt::join(missing, ", "), size_, doorstep.trouble()));
     }
     std::vector<pollfd> watched;
     doorstep.watch(watched);
     poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
-    doorstep.turn([&](Fd socket, std::span<const std::byte> said) {
-      Hello hello;
-      std::memcpy(&hello, said.data(), sizeof(hello));
-      guests.admit(std::move(socket), hello);
-    });
+    doorstep.turn([&](ProvenCaller caller) { guests.admit(std::move(caller)); });
+    if (!guests.mismatch().empty()) fail(ErrorCode::kFabric, guests.mismatch());
     missing = missing_from(members);
     if (!missing.empty()) continue;
     guests.forget_gone();  // they may come again

@@ -3,9 +3,10 @@
 //
 // Rank 0 listens (Rendezvous) and everybody connects to it; these connections stay, and ranks talk over them (star.h).
 //
-// Who may join knows the secret and says a rank nobody else has, in a world of the same size.  Everybody else is
-// turned away without effect: no rank waits for a stranger, and no length a stranger sends is believed.  Every
-// message has a version and a length that is checked.  Every wait has a deadline and names the ranks it lacked.
+// Who may join proves that it knows the secret (handshake.h) and has a rank nobody else has, in a world of the same
+// size.  Who does not know the secret is turned away without effect: no rank waits for a stranger, and no length a
+// stranger sends is believed.  Who knows it but has another size, or an impossible rank, ends the meeting for all.
+// Every message has a version and a length that is checked.  Every wait has a deadline and names the ranks it lacked.
 #pragma once
 
 #include <chrono>

@@ -2,6 +2,8 @@
 // transport/bootstrap_message.cc — see bootstrap_message.h.
 #include "transport/bootstrap_message.h"
 
+#include <cstring>
+
 namespace mk {
 
 std::string joined(const std::vector<std::string>& parts) {

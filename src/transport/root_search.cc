@@ -10,12 +10,12 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
-#include <random>
 #include <utility>
 #include <vector>
 
+#include "base/bytes.h"
 #include "mkernel/error.h"
-#include "transport/bootstrap_message.h"
+#include "transport/caller_handshake.h"
 #include "transport/name_look_up.h"
 
 namespace mk {
@@ -36,7 +36,7 @@ class RootSearch {
       : source_(source), deadline_(deadline), patience_((deadline - Clock::now()) / 4) {
     hello_.rank = static_cast<uint32_t>(rank);
     hello_.size = static_cast<uint32_t>(size);
-    hello_.caller = std::random_device{}();
+    fill_random(writable_bytes_of(hello_.number));
   }
 
   Root run() {
@@ -44,7 +44,7 @@ class RootSearch {
       read_id();
       for (Name& name : names_) step(name);
       for (Call& call : calls_) {
-        if (step(call)) return {std::move(call.socket), hello_.secret};
+        if (step(call)) return {std::move(call.socket), id_->secret};
       }
       const bool all_closed = !calls_.empty() && std::ranges::all_of(calls_, [&](const Call& call) {
         return call.closed_for >= patience_;
@@ -68,14 +68,11 @@ class RootSearch {
     SocketAddress place;
     enum class State { kNew, kFailed, kConnecting, kTalking } state = State::kNew;
     Fd socket;
-    Deadline until;    // it connects, or waits after a failure
-    MessageHead head;  // as far as it has been heard
-    size_t num_heard = 0;
-    std::string refusal;  // behind the head
-    size_t num_refusal_heard = 0;
-    std::optional<Deadline> closed_since;  // and nothing else happened between
-    Clock::duration closed_for{};          // as of the last time
-    std::string trouble;                   // of the last try
+    Deadline until;                            // it connects, or waits after a failure
+    std::optional<CallerHandshake> handshake;  // the last, unless a try to connect has failed since
+    std::optional<Deadline> closed_since;      // and nothing else happened between
+    Clock::duration closed_for{};              // as of the last time
+    std::string trouble;                       // of the last try
   };
 
   // Another id is another meeting: nothing of the last one stays.
@@ -87,7 +84,6 @@ class RootSearch {
     calls_.clear();
     names_.clear();
     for (const Endpoint& endpoint : id->endpoints) names_.emplace_back(endpoint);
-    hello_.secret = id->secret;
     id_ = std::move(id);
   }
 
@@ -123,15 +119,14 @@ class RootSearch {
         if (Clock::now() >= call.until) dial(call);
         break;
       case Call::State::kConnecting: greet(call); break;
-      case Call::State::kTalking: return hear_answer(call);
+      case Call::State::kTalking: return is_root(call);
     }
     return false;
   }
 
   void dial(Call& call) {
     call.socket = begin_connect(call.place);
-    if (!call.socket)
-      return fail(call, fmt::format("no connection to {}: {}", to_text(call.place), std::strerror(errno)));
+    if (!call.socket) return fail_to_connect(call, std::strerror(errno));
     call.until = Clock::now() + kLongestDial;
     call.state = Call::State::kConnecting;
     if (call.trouble.empty()) call.trouble = fmt::format("no connection to {}: no answer", to_text(call.place));
@@ -140,52 +135,44 @@ class RootSearch {
   void greet(Call& call) {
     const std::optional<int> error = connect_result(call.socket);
     if (!error) {
-      if (Clock::now() >= call.until) fail(call, fmt::format("no connection to {}: no answer", to_text(call.place)));
+      if (Clock::now() >= call.until) fail_to_connect(call, "no answer");
       return;
     }
-    if (*error != 0)
-      return fail(call, fmt::format("no connection to {}: {}", to_text(call.place), std::strerror(*error)));
+    if (*error != 0) return fail_to_connect(call, std::strerror(*error));
     send_at_once(call.socket);
-    if (send(call.socket.number(), &hello_, sizeof(hello_), MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof(hello_))) {
-      return fail(call, fmt::format("{} takes no hello", to_text(call.place)));
-    }
-    call.num_heard = 0;
-    call.num_refusal_heard = 0;
+    if (!call.handshake)
+      call.trouble.clear();  // else what was wrong with the last handshake says more than this one yet
+    call.handshake.emplace(HandshakeContext{id_->secret, HandshakeContext::Purpose::kMeeting, 0}, hello_);
     call.state = Call::State::kTalking;
   }
 
   // Rank 0 may listen and not have come to its own join yet: only the deadline ends this wait.
-  bool hear_answer(Call& call) {
-    if (!hear(call, writable_bytes_of(call.head), call.num_heard)) return false;
-    const bool is_answer = call.head.magic == kMessageMagic && call.head.number == hello_.caller;
-    if (is_answer && call.head.kind == MessageKind::kHeard && call.head.bytes == 0) return true;
-    if (is_answer && call.head.kind == MessageKind::kRefused && call.head.bytes <= kMostRefusalBytes) {
-      call.refusal.resize(call.head.bytes);
-      if (!hear(call, std::as_writable_bytes(std::span(call.refusal)), call.num_refusal_heard)) return false;
-      throw Error(ErrorCode::kFabric, call.refusal);
+  bool is_root(Call& call) {
+    using State = CallerHandshake::State;
+    switch (call.handshake->step(call.socket)) {
+      case State::kAwaitsChallenge:
+      case State::kAwaitsAnswer: break;
+      case State::kHeard: return true;
+      case State::kRefused: throw Error(ErrorCode::kFabric, call.handshake->refusal());
+      case State::kClosed: was_closed(call); break;
+      case State::kStranger: fail(call, fmt::format("{} is not rank 0", to_text(call.place))); break;
     }
-    fail(call, fmt::format("{} is not rank 0", to_text(call.place)));
     return false;
-  }
-
-  // True if all of the bytes are there; waits for none.
-  bool hear(Call& call, std::span<std::byte> bytes, size_t& num_heard) {
-    if (num_heard == bytes.size()) return true;
-    const int64_t got = receive_some(call.socket, bytes.subspan(num_heard));
-    if (got < 0) {
-      was_closed(call);
-      return false;
-    }
-    num_heard += static_cast<size_t>(got);
-    return num_heard == bytes.size();
   }
 
   // It may be a rank 0 that is about to go, with an id about to change: so one close says little, many do.
   void was_closed(Call& call) {
     const Deadline since = call.closed_since.value_or(Clock::now());
-    fail(call, fmt::format("{} closed the connection, as rank 0 does to another secret", to_text(call.place)));
+    fail(call, fmt::format("{} closed the connection{}", to_text(call.place),
+                           call.handshake->has_said_hello() ? ", as rank 0 does to another secret"
+                                                            : " and did not speak as rank 0 does"));
     call.closed_since = since;
     call.closed_for = Clock::now() - since;
+  }
+
+  void fail_to_connect(Call& call, const char* why) {
+    fail(call, fmt::format("no connection to {}: {}", to_text(call.place), why));
+    call.handshake.reset();
   }
 
   void fail(Call& call, std::string trouble) {
@@ -210,9 +197,12 @@ class RootSearch {
   [[noreturn]] void give_up(ErrorCode code) const {
     std::vector<std::string> troubles;
     for (const Call& call : calls_) {
-      troubles.push_back(call.state != Call::State::kTalking
-                             ? call.trouble
-                             : fmt::format("{} took the hello and did not answer", to_text(call.place)));
+      if (call.state != Call::State::kTalking || !call.trouble.empty()) {
+        troubles.push_back(call.trouble);
+      } else {
+        troubles.push_back(fmt::format("{} took the {} and did not answer", to_text(call.place),
+                                       call.handshake->has_said_hello() ? "hello" : "connection"));
+      }
     }
     std::erase(troubles, "");  // those there was no time for
     if (!name_trouble_.empty()) troubles.push_back(name_trouble_);

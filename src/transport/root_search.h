@@ -2,8 +2,8 @@
 // transport/root_search.h — how a rank finds rank 0, which may be at any of several addresses and not there yet.
 //
 // An address may be silent, or somebody else's: a private network has the same ones on many machines.  So it is not
-// enough that a connection is accepted; who answers the hello as rank 0 does is rank 0.  Addresses are tried one soon
-// after the other, and the earlier ones go on.  If rank 0 is met at two of them, it answers at one.
+// enough that a connection is accepted; who proves that it knows the secret (handshake.h) is rank 0.  Addresses are
+// tried one soon after the other, and the earlier ones go on.  If rank 0 is met at two of them, it answers at one.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct IdSource {
   std::string trouble;  // what is said if there was nothing to read until the end
 };
 
-// Rank 0, which has heard the hello, and the secret of the id that led there.
+// The connection to rank 0, which has heard the hello, and the secret of the id that led there.
 struct Root {
   Fd socket;
   Secret secret{};

@@ -90,6 +90,7 @@ class Star {
   void send_to_all(MessageKind kind, uint32_t number, const std::string& text);
   void flush(Link& link);
   void beat();
+  void think_over(int reporter, const std::string& why);
   void consider();
   void conclude(std::string text, int reporter);
   std::string silent_ranks() const;

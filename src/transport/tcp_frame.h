@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // transport/tcp_frame.h — what goes over a tcp connection.
 //
-// First a hello each way, then frames: a header and as many bytes as it says.  Numbers are little-endian.  A frame is
-// a put or, of a large one, a part; the parts of a put say the same but for their place and size.
+// First a handshake (handshake.h), then frames: a header and as many bytes as it says.  Numbers are little-endian.  A
+// frame is a put or, of a large one, a part; the parts of a put say the same but for their place and size.
 #pragma once
 
 #include <bit>
@@ -14,19 +14,7 @@ namespace mk {
 
 static_assert(std::endian::native == std::endian::little, "headers are sent as they lie in memory");
 
-constexpr uint32_t kTcpVersion = 2;  // of everything here; also part of an address
-
-struct TcpHello {
-  static constexpr uint64_t kMagic = 0x6f6c6c65686b6d;  // "mkhello"
-
-  uint64_t magic = kMagic;
-  uint32_t version = kTcpVersion;
-  uint32_t from_rank = 0;
-  uint32_t to_rank = 0;
-  uint32_t connection = 0;  // its number among those of the two ranks
-  Secret secret{};
-};
-static_assert(sizeof(TcpHello) == 40);
+constexpr uint32_t kTcpVersion = 3;  // of everything here; also part of an address
 
 struct TcpFrame {
   static constexpr uint32_t kMagic = 0x706b6d00 | kTcpVersion;  // the version, then "mkp"

@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -33,7 +32,7 @@ TcpMeeting::TcpMeeting(const PortSettings& settings, Fd listener, std::vector<Tc
       patience_(std::clamp(settings.deadline / 4, milliseconds{1}, kLongTry)),
       listener_(std::move(listener)),
       peers_(std::move(peers)),
-      doorstep_(listener_, sizeof(TcpHello), patience_),
+      doorstep_(listener_, context_of(settings.rank), patience_),
       met_(settings.world.nodes) {
   for (int node = 0; node < settings.world.nodes; ++node) {
     if (node == own_node_) continue;
@@ -49,11 +48,7 @@ TcpMeeting::TcpMeeting(const PortSettings& settings, Fd listener, std::vector<Tc
 std::vector<std::vector<Fd>> TcpMeeting::run() {
   for (;;) {
     for (Call& call : calls_) step_call(call);
-    doorstep_.turn([&](Fd socket, std::span<const std::byte> said) {
-      TcpHello hello;
-      std::memcpy(&hello, said.data(), sizeof(hello));
-      admit(std::move(socket), hello);
-    });
+    doorstep_.turn([&](ProvenCaller caller) { admit(std::move(caller)); });
     if (all_are_met()) break;
     if (Clock::now() >= deadline_) give_up();
     wait();
@@ -75,41 +70,19 @@ void TcpMeeting::wait() const {
   std::vector<pollfd> watched;
   doorstep_.watch(watched);
   for (const Call& call : calls_) {
-    if (call.state == Call::State::kConnecting) watched.push_back({call.talk.socket.number(), POLLOUT, 0});
-    if (call.state == Call::State::kTalking) watched.push_back({call.talk.socket.number(), POLLIN, 0});
+    if (call.state == Call::State::kConnecting) watched.push_back({call.socket.number(), POLLOUT, 0});
+    if (call.state == Call::State::kTalking) watched.push_back({call.socket.number(), POLLIN, 0});
   }
   poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
 }
 
-TcpHello TcpMeeting::hello_to(int node, int connection) const {
-  TcpHello hello;
-  hello.from_rank = static_cast<uint32_t>(settings_.rank);
-  hello.to_rank = static_cast<uint32_t>(rank_on(node));
-  hello.connection = static_cast<uint32_t>(connection);
-  hello.secret = settings_.secret;
-  return hello;
+HandshakeContext TcpMeeting::context_of(int listener_rank) const {
+  return {settings_.secret, HandshakeContext::Purpose::kTcpFabric, static_cast<uint32_t>(listener_rank)};
 }
 
 const SocketAddress& TcpMeeting::place_of(const Call& call) const {
   const std::vector<SocketAddress>& places = peers_[call.node].places;
   return places[call.num_tries % places.size()];
-}
-
-// A new connection has room for a hello; one that has not is as good as broken.
-bool TcpMeeting::say(const Fd& socket, const TcpHello& hello) {
-  return send(socket.number(), &hello, sizeof(hello), MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof(hello));
-}
-
-// Never reads beyond the hello: what follows belongs to the fabric.
-TcpMeeting::Heard TcpMeeting::listen_to(Talk& talk, TcpHello& hello) {
-  const ssize_t result =
-      recv(talk.socket.number(), talk.heard.data() + talk.num_heard, talk.heard.size() - talk.num_heard, 0);
-  if (result < 0 && (errno == EAGAIN || errno == EINTR)) return Heard::kPart;
-  if (result <= 0) return Heard::kEnd;
-  talk.num_heard += static_cast<size_t>(result);
-  if (talk.num_heard < talk.heard.size()) return Heard::kPart;
-  std::memcpy(&hello, talk.heard.data(), sizeof(hello));
-  return Heard::kAll;
 }
 
 void TcpMeeting::step_call(Call& call) {
@@ -125,68 +98,64 @@ void TcpMeeting::step_call(Call& call) {
 
 void TcpMeeting::dial(Call& call) {
   const SocketAddress& place = place_of(call);
-  call.talk = Talk{};
-  call.talk.socket = begin_connect(place, settings_.tcp.buffer_bytes);
-  call.talk.until = Clock::now() + patience_;
-  if (!call.talk.socket) return hang_up(call, fmt::format("{}: {}", to_text(place), std::strerror(errno)));
+  call.socket = begin_connect(place, settings_.tcp.buffer_bytes);
+  call.until = Clock::now() + patience_;
+  if (!call.socket) return hang_up(call, fmt::format("{}: {}", to_text(place), std::strerror(errno)));
   call.state = Call::State::kConnecting;
 }
 
 void TcpMeeting::greet(Call& call) {
   const std::string place = to_text(place_of(call));
-  const std::optional<int> error = connect_result(call.talk.socket);
+  const std::optional<int> error = connect_result(call.socket);
   if (!error) {
-    if (Clock::now() >= call.talk.until) hang_up(call, place + ": no answer");
+    if (Clock::now() >= call.until) hang_up(call, place + ": no answer");
     return;
   }
   if (*error != 0) return hang_up(call, fmt::format("{}: {}", place, std::strerror(*error)));
-  if (!say(call.talk.socket, hello_to(call.node, call.connection))) {
-    return hang_up(call, place + ": it takes no hello");
-  }
-  if (call.trouble.empty()) call.trouble = place + ": no hello came back";  // what went wrong before says more
+  const Hello as{.rank = static_cast<uint32_t>(settings_.rank),
+                 .size = static_cast<uint32_t>(settings_.world.size()),
+                 .number = static_cast<uint32_t>(call.connection)};
+  call.handshake.emplace(context_of(rank_on(call.node)), as);
+  if (call.trouble.empty()) call.trouble = place + ": it did not answer";  // what went wrong before says more
   call.state = Call::State::kTalking;
 }
 
 // The peer may not have come to its own `connect` yet: only the deadline ends this wait.
 void TcpMeeting::hear_answer(Call& call) {
-  TcpHello answer;
-  const Heard heard = listen_to(call.talk, answer);
-  if (heard == Heard::kPart) return;
-  const bool is_right = heard == Heard::kAll && answer.magic == TcpHello::kMagic && answer.version == kTcpVersion &&
-                        answer.from_rank == static_cast<uint32_t>(rank_on(call.node)) &&
-                        answer.to_rank == static_cast<uint32_t>(settings_.rank) &&
-                        answer.connection == static_cast<uint32_t>(call.connection) &&
-                        equal(answer.secret, settings_.secret);
-  if (!is_right) return hang_up(call, to_text(place_of(call)) + ": it refused the hello, or is another rank");
-  met_[call.node][call.connection] = std::move(call.talk.socket);
+  using State = CallerHandshake::State;
+  const State state = call.handshake->step(call.socket);
+  if (state == State::kAwaitsChallenge || state == State::kAwaitsAnswer) return;
+  if (state != State::kHeard) {
+    return hang_up(call, to_text(place_of(call)) + ": it refused the hello, or is another rank");
+  }
+  met_[call.node][call.connection] = std::move(call.socket);
   call.state = Call::State::kMet;
 }
 
 void TcpMeeting::hang_up(Call& call, std::string trouble) {
   call.trouble = std::move(trouble);
-  call.talk.socket = Fd();
+  call.socket = Fd();
   call.state = Call::State::kIdle;
   call.next_try = Clock::now() + kBreath;
   ++call.num_tries;
 }
 
-void TcpMeeting::admit(Fd socket, const TcpHello& hello) {
+void TcpMeeting::admit(ProvenCaller caller) {
+  const Hello& hello = caller.hello();
   if (!is_welcome(hello)) return;
-  const int node = settings_.world.node_of(static_cast<int>(hello.from_rank));
-  const auto connection = static_cast<int>(hello.connection);
-  if (say(socket, hello_to(node, connection))) {
-    met_[node][connection] = std::move(socket);  // a caller that tries again gave the last one up
+  // A caller that tries again gave the last one up.
+  if (Fd socket = caller.accept()) {
+    met_[settings_.world.node_of(static_cast<int>(hello.rank))][hello.number] = std::move(socket);
   }
 }
 
-bool TcpMeeting::is_welcome(const TcpHello& hello) const {
+// That the caller means this rank is part of its proof.
+bool TcpMeeting::is_welcome(const Hello& hello) const {
   const WorldShape& world = settings_.world;
-  return hello.magic == TcpHello::kMagic && hello.version == kTcpVersion && equal(hello.secret, settings_.secret) &&
-         hello.to_rank == static_cast<uint32_t>(settings_.rank) &&
-         hello.from_rank < static_cast<uint32_t>(settings_.rank) &&
-         world.local_of(static_cast<int>(hello.from_rank)) == local_ &&
-         hello.connection < static_cast<uint32_t>(settings_.tcp.connections) &&
-         world.node_of(static_cast<int>(hello.from_rank)) != own_node_;
+  return hello.size == static_cast<uint32_t>(world.size()) && hello.rank < static_cast<uint32_t>(settings_.rank) &&
+         hello.number < static_cast<uint32_t>(settings_.tcp.connections) &&
+         world.local_of(static_cast<int>(hello.rank)) == local_ &&
+         world.node_of(static_cast<int>(hello.rank)) != own_node_;
 }
 
 void TcpMeeting::give_up() const {

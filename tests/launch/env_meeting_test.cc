@@ -16,6 +16,7 @@
 
 #include "tests/support/eventually.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/handshaker.h"
 #include "tests/support/killed_process.h"
 #include "transport/private_file.h"
 
@@ -110,6 +111,46 @@ TEST_F(EnvMeeting, ByAddressWithASecretOfTheJobNeedsNoFolder) {
       },
       0);
   EXPECT_EQ(num_files(), 0u);
+}
+
+// Ranks of different builds must agree on it.  In Python: the label, the job and the number, each behind its length as
+// 8 bytes, little-endian; hmac.new(secret, all, "sha256").digest()[:16].
+TEST_F(EnvMeeting, TheSecretOfAWorldIsMadeAsItAlwaysWas) {
+  LaunchEnv env = by_address(0);
+  env.size = 1;
+  env.secret = "a secret that is long";
+  EXPECT_EQ(to_hex(runtime::meet(env, 0, kAmple)->secret()), "b94c7e93bfa8b1c400a8355dc0f81f87");
+  EXPECT_EQ(to_hex(runtime::meet(env, 1, kAmple)->secret()), "ef55c515beaf41440ad91235c375547d");
+}
+
+// The next run of a job has the same secret.  Somebody who bound rank 0's port first took what rank 1 said.
+TEST_F(EnvMeeting, AHelloTakenAtRankZerosPortIsOfNoUseInTheNextRun) {
+  Hello taken;
+  {
+    const Fd fake = open_listener(port);
+    Rank one = start(by_address(1), 0, milliseconds(1000));
+    const int fd = fake.number();
+    wait_readable({&fd, 1}, handshake_deadline());
+    const Fd caller = accept_from(fake);
+    say(caller, bytes_of(fresh_challenge()));
+    receive_all(caller, writable_bytes_of(taken), handshake_deadline(), "rank 1's hello");
+    EXPECT_EQ(taken.rank, 1u);
+    EXPECT_TRUE(throws(ErrorCode::kTimeout, {"could not reach rank 0"}, [&] { one.get(); }));
+  }
+  Rank root = start(by_address(0));
+  Fd thief;
+  ASSERT_TRUE(eventually([&] {
+    try {
+      thief = connect_to({"127.0.0.1", port}, handshake_deadline());
+    } catch (const Error&) {  // rank 0 does not listen yet
+    }
+    return static_cast<bool>(thief);
+  }));
+  hear_challenge(thief);
+  say(thief, bytes_of(taken));
+  EXPECT_TRUE(is_turned_away_silently(thief));
+  Rank one = start(by_address(1)), two = start(by_address(2));
+  EXPECT_EQ(root.get()->size(), kSize);
 }
 
 TEST_F(EnvMeeting, JobsByFileDoNotMix) {

@@ -10,11 +10,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/support/fabric_world.h"
+#include "tests/support/handshaker.h"
 #include "tests/support/tcp_stranger.h"
 
 namespace mk::test {
@@ -29,14 +31,15 @@ class TcpEnd : public testing::Test {
     settings.world = {2, 1};
     settings.rank = 1;
     port = open_port("tcp", settings, windows);
-    for (int i = 0; i < settings.tcp.connections; ++i) {
-      TcpHello hello;
-      hello.to_rank = 1;
-      hello.connection = static_cast<uint32_t>(i);
-      strangers.emplace_back(port->address()).say(bytes_of(hello));
-    }
+    for (int i = 0; i < settings.tcp.connections; ++i) strangers.emplace_back(port->address());
+    const HandshakeContext context{settings.secret, HandshakeContext::Purpose::kTcpFabric, 1};
+    const auto greeting = std::async(std::launch::async, [&] {
+      for (uint32_t i = 0; i < strangers.size(); ++i) {
+        greet(strangers[i].socket(), context, {.rank = 0, .size = 2, .number = i});
+      }
+      for (TcpStranger& stranger : strangers) EXPECT_EQ(hear_answer(stranger.socket()).kind, AnswerKind::kHeard);
+    });
     fabric = port->connect({port->address(), port->address()});
-    for (TcpStranger& stranger : strangers) EXPECT_EQ(stranger.hear(sizeof(TcpHello)).size(), sizeof(TcpHello));
   }
 
   TcpFrame frame(uint64_t to, uint64_t bytes) const {

@@ -17,7 +17,7 @@
 namespace mk::test {
 
 template <class T>
-std::string bytes_of(const T& value) {
+std::string text_of(const T& value) {
   return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
 }
 
@@ -47,6 +47,8 @@ class TcpStranger {
   }
 
   void hang_up() { socket_ = Fd(); }
+
+  const Fd& socket() const { return socket_; }
 
  private:
   Fd socket_;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstring>
 #include <future>
 #include <memory>
 #include <thread>
@@ -15,98 +14,15 @@
 #include "tests/support/eventually.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/few_descriptors.h"
+#include "tests/support/handshaker.h"
 #include "tests/support/listener_queue.h"
+#include "tests/support/meeting.h"
 #include "transport/bootstrap_message.h"
 
 namespace mk::test {
 namespace {
 
 using std::chrono::milliseconds;
-constexpr milliseconds kAmple{20'000};
-
-using Rank = std::future<std::unique_ptr<Bootstrap>>;
-
-Rank join(const UniqueId& id, int rank, int size, milliseconds timeout = kAmple) {
-  return std::async(std::launch::async, [=] { return std::make_unique<Bootstrap>(id, rank, size, timeout); });
-}
-
-// Rank 0 waits for the others while a test does what it does.
-class Meeting {
- public:
-  explicit Meeting(int size, milliseconds timeout = kAmple) : size_(size), rendezvous_(std::make_unique<Rendezvous>()) {
-    id = rendezvous_->id();
-    root_ = std::async(std::launch::async,
-                       [this, timeout] { return std::make_unique<Bootstrap>(std::move(rendezvous_), size_, timeout); });
-  }
-
-  Fd stranger() const { return connect_to({"127.0.0.1", id.endpoints.front().port}, Clock::now() + kAmple); }
-
-  // All other ranks join too; they exchange something.
-  void is_unharmed() {
-    std::vector<Rank> ranks;
-    for (int rank = 1; rank < size_; ++rank) ranks.push_back(join(id, rank, size_));
-    std::vector<std::unique_ptr<Bootstrap>> members;
-    members.push_back(root_.get());
-    for (Rank& rank : ranks) members.push_back(rank.get());
-    exchange(members, 3);
-  }
-
-  static void exchange(const std::vector<std::unique_ptr<Bootstrap>>& members, int rounds) {
-    const auto said = [](int round, int rank) {
-      return std::string(rank * 1000, 'x') + fmt::format("{}/{}", round, rank);
-    };
-    std::vector<std::future<void>> done;
-    for (const auto& member : members) {
-      done.push_back(std::async(std::launch::async, [&] {
-        for (int round = 0; round < rounds; ++round) {
-          const std::vector<std::string> all = member->all_gather(said(round, member->rank()), "a test's words");
-          ASSERT_EQ(all.size(), members.size());
-          for (size_t rank = 0; rank < all.size(); ++rank) EXPECT_EQ(all[rank], said(round, static_cast<int>(rank)));
-        }
-      }));
-    }
-    for (std::future<void>& one : done) one.get();
-  }
-
-  Rank& root() { return root_; }
-
-  UniqueId id;
-
- private:
-  int size_;
-  std::unique_ptr<Rendezvous> rendezvous_;
-  Rank root_;
-};
-
-Hello hello_of(const Meeting& meeting, uint32_t rank, uint32_t size) {
-  static uint32_t callers = 0;
-  return {.rank = rank, .size = size, .caller = ++callers, .secret = meeting.id.secret};
-}
-
-void say(const Fd& socket, std::span<const std::byte> bytes) {
-  send_all(socket, bytes, Clock::now() + kAmple, "a test");
-}
-
-// The peer closes; whatever it says before is in `heard`.
-bool is_turned_away(const Fd& socket, std::string* heard = nullptr) {
-  const Deadline until = Clock::now() + kAmple;
-  while (Clock::now() < until) {
-    std::byte bytes[256];
-    const int64_t got = receive_some(socket, bytes);
-    if (got < 0) return true;
-    if (got > 0 && heard != nullptr) heard->append(reinterpret_cast<const char*>(bytes), static_cast<size_t>(got));
-    const int fd = socket.number();
-    if (got == 0) wait_readable({&fd, 1}, until);
-  }
-  return false;
-}
-
-// Whoever comes later is then heard later.
-void await_heard(const Fd& socket) {
-  MessageHead heard;
-  receive_all(socket, writable_bytes_of(heard), Clock::now() + kAmple, "a test");
-  EXPECT_EQ(heard.kind, MessageKind::kHeard);
-}
 
 // So that there is one way to it.
 UniqueId local_id(const Rendezvous& rendezvous) {
@@ -158,12 +74,10 @@ TEST(Bootstrap, ARankWithoutARootGivesUpInTime) {
 TEST(Bootstrap, AWrongSecretIsTurnedAwayWithoutAWord) {
   Meeting meeting(2);
   const Fd stranger = meeting.stranger();
-  Hello hello = hello_of(meeting, 1, 2);
-  hello.secret[15] ^= std::byte{1};
-  say(stranger, bytes_of(hello));
-  std::string heard;
-  EXPECT_TRUE(is_turned_away(stranger, &heard));
-  EXPECT_TRUE(heard.empty());
+  HandshakeContext wrong = meeting.context();
+  wrong.secret[15] ^= std::byte{1};
+  greet(stranger, wrong, Meeting::hello_as(1, 2));
+  EXPECT_TRUE(is_turned_away_silently(stranger));
   meeting.is_unharmed();
 }
 
@@ -183,7 +97,8 @@ TEST(Bootstrap, NoiseAndSilenceAndHalfAHelloDoNotDelayTheOthers) {
   std::vector<std::byte> noise(4096, std::byte{'G'});
   say(noisy, noise);
   const Fd half = meeting.stranger();
-  say(half, bytes_of(hello_of(meeting, 1, 3)).first(20));
+  const Hello hello = prove(meeting.context(), hear_challenge(half), Meeting::hello_as(1, 3));
+  say(half, bytes_of(hello).first(sizeof(hello) - 1));
   { const Fd gone = meeting.stranger(); }
   meeting.is_unharmed();
 }
@@ -204,59 +119,60 @@ struct BadHello {
 
 class RefusedHello : public testing::TestWithParam<BadHello> {};
 
-INSTANTIATE_TEST_SUITE_P(All, RefusedHello,
-                         testing::Values(BadHello{"AnotherSize", 1, 4, "a world of 4 ranks; rank 0 has one of 3"},
-                                         BadHello{"RankZero", 0, 3, "rank 0 cannot join"},
-                                         BadHello{"BeyondTheLast", 3, 3, "it must be 1 to 2"},
-                                         BadHello{"Huge", 0xffffffffu, 3, "cannot join"}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    All, RefusedHello,
+    testing::Values(BadHello{"AnotherSize", 2, 4, "rank 2 has a world of 4 ranks (WORLD_SIZE?); rank 0 has one of 3"},
+                    BadHello{"RankZero", 0, 3, "rank 0 (RANK?) cannot join"},
+                    BadHello{"BeyondTheLast", 3, 3,
+                             "rank 3 (RANK?) cannot join rank 0 in a world of 3; it must be 1 to 2"},
+                    BadHello{"Huge", 0xffffffffu, 3, "cannot join"}),
+    [](const auto& info) { return info.param.name; });
 
-TEST_P(RefusedHello, IsToldWhyAndChangesNothing) {
+// Who knows the secret belongs to the job, so the job was started wrong: no rank waits for the deadline.
+TEST_P(RefusedHello, EndsTheMeetingForAllWhoHaveJoined) {
   Meeting meeting(3);
-  const Fd stranger = meeting.stranger();
-  say(stranger, bytes_of(hello_of(meeting, GetParam().rank, GetParam().size)));
-  std::string heard;
-  EXPECT_TRUE(is_turned_away(stranger, &heard));
-  EXPECT_NE(heard.find(GetParam().said), std::string::npos) << heard;
-  meeting.is_unharmed();
+  const Fd joined = meeting.known_stranger(Meeting::hello_as(1, 3));
+  const Fd wrong = meeting.stranger();
+  greet(wrong, meeting.context(), Meeting::hello_as(GetParam().rank, GetParam().size));
+  std::string text;
+  EXPECT_EQ(hear_answer(wrong, &text).kind, AnswerKind::kRefused);
+  EXPECT_NE(text.find(GetParam().said), std::string::npos) << text;
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {GetParam().said}, [&] { meeting.root().get(); }));
+  MessageHead head;
+  receive_all(joined, writable_bytes_of(head), Clock::now() + kAmple, "a test");
+  EXPECT_EQ(head.kind, MessageKind::kRefused);
+  std::string told;
+  EXPECT_TRUE(is_turned_away(joined, &told));
+  EXPECT_EQ(told, text);
 }
 
 TEST(Bootstrap, ASecondOfTheSameRankIsRefusedAndTheFirstStays) {
   Meeting meeting(3);
-  const Fd first = meeting.stranger();
-  say(first, bytes_of(hello_of(meeting, 1, 3)));
-  await_heard(first);
+  const Fd first = meeting.known_stranger(Meeting::hello_as(1, 3));
   const Fd second = meeting.stranger();
-  say(second, bytes_of(hello_of(meeting, 1, 3)));
+  greet(second, meeting.context(), Meeting::hello_as(1, 3));
   std::string heard;
-  EXPECT_TRUE(is_turned_away(second, &heard));
-  EXPECT_NE(heard.find("rank 1 has joined already"), std::string::npos) << heard;
+  EXPECT_EQ(hear_answer(second, &heard).kind, AnswerKind::kRefused);
+  EXPECT_EQ(heard, "rank 1 has joined already");
+  EXPECT_TRUE(is_turned_away_silently(second));
   const Rank two = join(meeting.id, 2, 3);
   EXPECT_EQ(meeting.root().get()->rank(), 0);
 }
 
 TEST(Bootstrap, TheSameCallerAtAnotherAddressIsClosedWithoutAWord) {
   Meeting meeting(3);
-  const Hello hello = hello_of(meeting, 1, 3);
-  const Fd first = meeting.stranger();
-  say(first, bytes_of(hello));
-  await_heard(first);
+  const Hello caller = Meeting::hello_as(1, 3);
+  const Fd first = meeting.known_stranger(caller);
   const Fd second = meeting.stranger();
-  say(second, bytes_of(hello));
-  std::string heard;
-  EXPECT_TRUE(is_turned_away(second, &heard));
-  EXPECT_TRUE(heard.empty());
+  greet(second, meeting.context(), caller);
+  EXPECT_TRUE(is_turned_away_silently(second));
   const Rank two = join(meeting.id, 2, 3);
   EXPECT_EQ(meeting.root().get()->rank(), 0);
 }
 
 TEST(Bootstrap, ARankThatDiedBeforeAllHadJoinedMayComeAgain) {
   Meeting meeting(3);
-  {
-    const Fd first = meeting.stranger();
-    say(first, bytes_of(hello_of(meeting, 1, 3)));
-    await_heard(first);
-  }
+  { const Fd first = meeting.known_stranger(Meeting::hello_as(1, 3)); }
   meeting.is_unharmed();
 }
 
@@ -285,8 +201,7 @@ TEST(Bootstrap, AFloodOfStrangersDoesNotMoveTheDeadline) {
 
 TEST(Bootstrap, AnOversizedLengthIsNotBelieved) {
   Meeting meeting(2);
-  const Fd rank = meeting.stranger();
-  say(rank, bytes_of(hello_of(meeting, 1, 2)));
+  const Fd rank = meeting.known_stranger(Meeting::hello_as(1, 2));
   const std::unique_ptr<Bootstrap> root = meeting.root().get();
   say(rank, bytes_of(MessageHead{.bytes = kMostMessageBytes + 1, .number = 1}));
   EXPECT_TRUE(throws(ErrorCode::kFabric, {"rank 1", "no message of a World"}, [&] { root->all_gather("", "words"); }));

@@ -9,38 +9,54 @@
 
 #include "tests/support/eventually.h"
 #include "tests/support/few_descriptors.h"
+#include "tests/support/handshaker.h"
 
 namespace mk::test {
 namespace {
 
 using std::chrono::milliseconds;
 constexpr milliseconds kAmple{20'000};
-constexpr size_t kHelloBytes = 8;
 
 // Not a fixture: sanitizers look at objects with virtual functions, and need a descriptor for that.
 struct House {
+  explicit House(milliseconds least_stay = Doorstep::kLeastStay) : doorstep(listener, context, kAmple, least_stay) {}
+
   Fd stranger() const {
     const SocketAddress place = SocketAddress::v4({htonl(INADDR_LOOPBACK)}, port_of(listener));
     return connect_to({&place, 1}, Clock::now() + kAmple);
   }
-  static void say(const Fd& socket, const std::string& words) {
-    send_all(socket, std::as_bytes(std::span(words)), Clock::now() + kAmple, "a test");
-  }
   void turn() {
-    doorstep.turn([&](Fd socket, std::span<const std::byte> hello) {
-      admitted.emplace_back(reinterpret_cast<const char*>(hello.data()), hello.size());
-      sockets.push_back(std::move(socket));
+    doorstep.turn([&](ProvenCaller caller) {
+      admitted.push_back(caller.hello().rank);
+      sockets.push_back(caller.accept());
     });
+  }
+  // Turns until somebody has been let in, who answers.
+  Hello greeting_of(const Fd& caller, uint32_t rank) {
+    EXPECT_TRUE(eventually([&] {
+      turn();
+      return has_challenge(caller);
+    }));
+    return prove(context, hear_challenge(caller), {.rank = rank});
+  }
+  static bool has_challenge(const Fd& caller) {
+    Challenge challenge;
+    return recv(caller.number(), &challenge, sizeof(challenge), MSG_PEEK) == sizeof(challenge);
+  }
+  bool has_been_sent_away(const Fd& caller) const {
+    std::byte bytes[sizeof(Challenge)];
+    return receive_some(caller, bytes) < 0 || receive_some(caller, bytes) < 0;
   }
 
   Fd listener = open_listener();
-  Doorstep doorstep{listener, kHelloBytes, kAmple};
-  std::vector<std::string> admitted;
+  HandshakeContext context{random_secret(), HandshakeContext::Purpose::kTcpFabric, 3};
+  Doorstep doorstep;
+  std::vector<uint32_t> admitted;
   std::vector<Fd> sockets;
 };
 
 TEST(Doorstep, ATurnLetsInAFewAndThereIsRoomForSome) {
-  House house;
+  House house(milliseconds(0));
   std::vector<Fd> strangers;
   for (size_t i = 0; i < Doorstep::kMostGuests + 100; ++i) strangers.push_back(house.stranger());
   house.turn();
@@ -50,70 +66,100 @@ TEST(Doorstep, ATurnLetsInAFewAndThereIsRoomForSome) {
     ASSERT_LE(house.doorstep.num_guests(), Doorstep::kMostGuests);
   }
   EXPECT_EQ(house.doorstep.num_guests(), Doorstep::kMostGuests);
-  std::byte byte;
-  EXPECT_EQ(receive_some(strangers.front(), {&byte, 1}), -1) << "the oldest has to go";
-  EXPECT_EQ(receive_some(strangers.back(), {&byte, 1}), 0) << "the newest stays";
+  EXPECT_TRUE(house.has_been_sent_away(strangers.front())) << "the oldest has to go";
+  EXPECT_FALSE(house.has_been_sent_away(strangers.back())) << "the newest stays";
 }
 
-TEST(Doorstep, WhoHasSaidItsHelloIsHeardHoweverManyTheyAre) {
-  House house;
+// They come all at once and are slow to answer: who finds no room waits in the listener's queue.
+TEST(Doorstep, NobodyWhoAnswersInTimeHasToMakeRoomHoweverManyTheyAre) {
+  House house(kAmple);
   constexpr size_t kCallers = 2 * Doorstep::kMostGuests;
   std::vector<Fd> callers;
-  for (size_t i = 0; i < kCallers; ++i) {
-    callers.push_back(house.stranger());
-    house.say(callers.back(), "12345678");
+  for (size_t i = 0; i < kCallers; ++i) callers.push_back(house.stranger());
+  while (house.admitted.size() < kCallers) {
+    for (size_t i = 0; i < kCallers; ++i) house.turn();
+    ASSERT_EQ(house.doorstep.num_guests(), Doorstep::kMostGuests);
+    std::vector<pollfd> watched;
+    house.doorstep.watch(watched);
+    EXPECT_EQ(watched.size(), Doorstep::kMostGuests) << "to poll the listener would be to spin";
+    const size_t before = house.admitted.size();
+    for (size_t i = before; i < before + Doorstep::kMostGuests; ++i) {
+      greet(callers[i], house.context, {.rank = static_cast<uint32_t>(i)});
+    }
+    ASSERT_TRUE(eventually([&] {
+      house.turn();
+      return house.admitted.size() == before + Doorstep::kMostGuests;
+    }));
   }
-  for (size_t i = 0; i < kCallers; ++i) house.turn();
-  EXPECT_EQ(house.admitted.size(), kCallers);
-  EXPECT_EQ(house.doorstep.num_guests(), 0u);
+  for (const Fd& caller : callers) ASSERT_EQ(hear_answer(caller).kind, AnswerKind::kHeard);
 }
 
 TEST(Doorstep, AHelloMayComeInPiecesAndNothingBehindItIsRead) {
   House house;
   const Fd caller = house.stranger();
-  for (const char* piece : {"12", "345", "678behind"}) {
-    EXPECT_TRUE(house.admitted.empty());
-    house.say(caller, piece);
-    house.turn();
-  }
+  const Hello hello = house.greeting_of(caller, 7);
+  say(caller, bytes_of(hello).first(2));
+  house.turn();
+  say(caller, bytes_of(hello).subspan(2, sizeof(hello) - 3));
+  house.turn();
+  EXPECT_TRUE(house.admitted.empty());
+  say(caller, bytes_of(hello).last(1));
+  say(caller, text_bytes("behind"));
   ASSERT_TRUE(eventually([&] {
     house.turn();
     return !house.admitted.empty();
   }));
-  EXPECT_EQ(house.admitted.front(), "12345678");
+  EXPECT_EQ(house.admitted.front(), 7u);
   std::string behind(6, '\0');
   receive_all(house.sockets.front(), std::as_writable_bytes(std::span(behind)), Clock::now() + kAmple, "a test");
   EXPECT_EQ(behind, "behind");
 }
 
+TEST(Doorstep, AWrongProofIsClosedWithoutAWord) {
+  House house;
+  const Fd caller = house.stranger();
+  Hello hello = house.greeting_of(caller, 7);
+  hello.rank = 8;
+  say(caller, bytes_of(hello));
+  ASSERT_TRUE(eventually([&] {
+    house.turn();
+    return house.doorstep.num_guests() == 0;
+  }));
+  EXPECT_TRUE(is_turned_away_silently(caller));
+  EXPECT_TRUE(house.admitted.empty());
+}
+
 TEST(Doorstep, WhoSaysNothingInTimeHasToGo) {
   House house;
-  Doorstep impatient(house.listener, kHelloBytes, milliseconds(1));
+  Doorstep impatient(house.listener, house.context, milliseconds(1));
   const Fd silent = house.stranger();
   const auto is_gone = [&] {
-    impatient.turn([](Fd, std::span<const std::byte>) { ADD_FAILURE() << "who says nothing is no guest"; });
-    std::byte byte;
-    return receive_some(silent, {&byte, 1}) == -1;
+    impatient.turn([](const ProvenCaller&) { ADD_FAILURE() << "who says nothing is no guest"; });
+    return house.has_been_sent_away(silent);
   };
   EXPECT_TRUE(eventually(is_gone));
   EXPECT_EQ(impatient.num_guests(), 0u);
 }
 
 TEST(Doorstep, WithoutDescriptorsTheOldestMakesRoom) {
-  House house;
+  House house(milliseconds(200));  // for callers that answer at once; five times until all have been let in
   std::vector<Fd> strangers;
   for (int i = 0; i < 40; ++i) strangers.push_back(house.stranger());
-  for (const int i : {0, 20, 39}) house.say(strangers[i], "12345678");
   const FewDescriptors few(8);
-  for (int i = 0; i < 10; ++i) house.turn();
-  EXPECT_EQ(house.admitted.size(), 3u) << "who has said its hello is heard before it has to make room";
-  EXPECT_LE(house.doorstep.num_guests(), 8u);
+  for (const uint32_t i : {0, 20, 39}) {
+    const Hello hello = house.greeting_of(strangers[i], i);
+    say(strangers[i], bytes_of(hello));
+    EXPECT_LE(house.doorstep.num_guests(), 8u);
+  }
+  EXPECT_TRUE(eventually([&] {
+    house.turn();
+    return house.admitted == std::vector<uint32_t>{0, 20, 39};
+  }));
 }
 
 TEST(Doorstep, WithoutAnyDescriptorTheListenerIsNotPolledAndThatIsSaid) {
   House house;
   const Fd caller = house.stranger();
-  house.say(caller, "12345678");
   std::vector<pollfd> watched;
   {
     const FewDescriptors none(0);
@@ -124,9 +170,9 @@ TEST(Doorstep, WithoutAnyDescriptorTheListenerIsNotPolledAndThatIsSaid) {
   EXPECT_EQ(house.doorstep.trouble(), "; it could take no connection: Too many open files");
   house.turn();
   EXPECT_EQ(house.doorstep.trouble(), "");
-  EXPECT_EQ(house.admitted.size(), 1u);
+  EXPECT_EQ(house.doorstep.num_guests(), 1u);
   house.doorstep.watch(watched);
-  EXPECT_EQ(watched.size(), 1u);
+  EXPECT_EQ(watched.size(), 2u) << "the listener and the guest";
 }
 
 }  // namespace

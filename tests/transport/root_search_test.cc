@@ -17,7 +17,7 @@
 #include "tests/support/listener_queue.h"
 #include "tests/support/silent_place.h"
 #include "transport/bootstrap.h"
-#include "transport/bootstrap_message.h"
+#include "transport/handshake.h"
 
 namespace mk::test {
 namespace {
@@ -27,11 +27,16 @@ constexpr milliseconds kAmple{20'000};
 
 Endpoint local(int port) { return {"127.0.0.1", static_cast<uint16_t>(port)}; }
 
-// Somebody else's listener: it accepts, and says to each who comes what a test wants; it may also say what it hears, or
-// begin to refuse as rank 0 does.
+template <class T>
+std::string text_of(const T& value) {
+  return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+}
+
+// Somebody else's listener: it accepts, and says to each who comes what a test wants.  It may also say what it hears,
+// or speak as rank 0 does, without knowing the secret.
 class Other {
  public:
-  enum class Manner { kTalks, kEchoes, kCloses, kBeginsToRefuse };
+  enum class Manner { kTalks, kEchoes, kCloses, kSaysHeard, kRefuses, kReflects, kBeginsToRefuse };
 
   Other(Manner manner, std::string words)
       : thread_([this, manner, words = std::move(words)] {
@@ -48,15 +53,12 @@ class Other {
             for (const Fd& one : kept) {
               const int64_t got = receive_some(one, heard);
               if (got > 0 && manner == Manner::kEchoes) send(one.number(), heard.data(), got, MSG_NOSIGNAL);
-              if (got == sizeof(Hello) && manner == Manner::kBeginsToRefuse) {
-                Hello hello;
-                std::memcpy(&hello, heard.data(), sizeof(hello));
-                const MessageHead head{.kind = MessageKind::kRefused, .bytes = 100, .number = hello.caller};
-                send(one.number(), &head, sizeof(head), MSG_NOSIGNAL);
-              }
+              if (got == sizeof(Hello)) answer(one, manner, heard);
             }
           }
         }) {}
+  // One that speaks as rank 0 does.
+  explicit Other(Manner manner) : Other(manner, text_of(fresh_challenge())) {}
   ~Other() {
     done_ = true;
     thread_.join();
@@ -66,6 +68,22 @@ class Other {
   int num_callers() const { return num_callers_; }
 
  private:
+  static void answer(const Fd& caller, Manner manner, std::span<const std::byte> heard) {
+    constexpr std::string_view kWhy = "you are not wanted";
+    Hello hello;
+    std::memcpy(&hello, heard.data(), sizeof(hello));
+    AnswerHead head{.proof = hello.proof};
+    if (manner != Manner::kReflects) fill_random(head.proof);
+    if (manner == Manner::kRefuses || manner == Manner::kBeginsToRefuse) {
+      head.kind = AnswerKind::kRefused;
+      head.bytes = kWhy.size();
+    }
+    std::string said = text_of(head);
+    if (manner == Manner::kRefuses) said += kWhy;
+    const bool answers = manner == Manner::kSaysHeard || manner == Manner::kReflects || head.bytes > 0;
+    if (answers) send(caller.number(), said.data(), said.size(), MSG_NOSIGNAL);
+  }
+
   Fd listener_ = open_listener();
   std::atomic<int> num_callers_ = 0;
   std::atomic<bool> done_ = false;
@@ -116,33 +134,39 @@ TEST(RootSearch, WhoTakesTheConnectionAndIsNotRankZeroIsPassedOver) {
   EXPECT_TRUE(find_root_behind(Other(Other::Manner::kCloses, "half a head").endpoint()));
 }
 
-// Ranks and sizes in the hello lie where an answer says what it is and how long.
 TEST(RootSearch, WhoEchoesAHelloHasNotAnsweredIt) {
   for (const int size : {2, 3, 4, 17}) {
-    EXPECT_TRUE(find_root_behind(Other(Other::Manner::kEchoes, "").endpoint(), size)) << size << " ranks";
+    EXPECT_TRUE(find_root_behind(Other(Other::Manner::kEchoes).endpoint(), size)) << size << " ranks";
   }
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kReflects).endpoint())) << "the caller's proof as its own";
 }
 
-TEST(RootSearch, OnlyAnAnswerToItsOwnHelloEndsASearch) {
-  std::string refusal = "you are not wanted";
-  const MessageHead head{.kind = MessageKind::kRefused, .bytes = static_cast<uint32_t>(refusal.size())};
-  refusal.insert(0, reinterpret_cast<const char*>(&head), sizeof(head));
-  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kTalks, refusal).endpoint()));
+TEST(RootSearch, WhoAnswersWithoutTheSecretIsNotBelieved) {
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kSaysHeard).endpoint()));
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kRefuses).endpoint()));
+}
+
+TEST(RootSearch, WhoAnswersWithoutTheSecretIsNamed) {
+  const Other fake(Other::Manner::kSaysHeard);
+  const UniqueId id{random_secret(), {fake.endpoint()}};
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {fmt::format("port {} is not rank 0", fake.endpoint().port)},
+                     [&] { Bootstrap(id, 1, 2, milliseconds(500)); }));
+  EXPECT_GE(fake.num_callers(), 1);
 }
 
 TEST(RootSearch, WhoDoesNotFinishItsRefusalIsNotWaitedFor) {
-  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kBeginsToRefuse, "").endpoint()));
+  EXPECT_TRUE(find_root_behind(Other(Other::Manner::kBeginsToRefuse).endpoint()));
 }
 
 TEST(RootSearch, RankZerosRefusalIsTheReason) {
   auto rendezvous = std::make_unique<Rendezvous>();
   const UniqueId id{rendezvous->secret(), {local(port_of(rendezvous->listener()))}};
-  auto root = std::async(std::launch::async, [&] { return Bootstrap(std::move(rendezvous), 3, kAmple).size(); });
-  EXPECT_TRUE(throws(ErrorCode::kFabric, {"rank 1 has a world of 4 ranks; rank 0 has one of 3"},
-                     [&] { Bootstrap(id, 1, 4, kAmple); }));
-  auto one = join(id, 1, 3);
-  auto two = join(id, 2, 3);
-  EXPECT_EQ(root.get(), 3);
+  constexpr const char* kWhy = "rank 1 has a world of 4 ranks (WORLD_SIZE?); rank 0 has one of 3";
+  auto root = std::async(std::launch::async, [&] {
+    return throws(ErrorCode::kFabric, {kWhy}, [&] { Bootstrap(std::move(rendezvous), 3, kAmple); });
+  });
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {kWhy}, [&] { Bootstrap(id, 1, 4, kAmple); }));
+  EXPECT_TRUE(root.get());
 }
 
 TEST(RootSearch, AnotherWorldsRankZeroIsPassedOver) {
@@ -180,11 +204,13 @@ TEST(RootSearch, ARankZeroThatIsReachedAtSeveralAddressesCountsEachRankOnce) {
 TEST(RootSearch, AtTheDeadlineEveryAddressIsNamedWithWhatItDid) {
   const SilentPlace silent;
   const Other mute(Other::Manner::kTalks, "");
+  const Other half(Other::Manner::kTalks, text_of(fresh_challenge()));
   const uint16_t gone = static_cast<uint16_t>(port_of(open_listener()));
-  const UniqueId id{random_secret(), {local(gone), mute.endpoint(), silent.endpoint()}};
+  const UniqueId id{random_secret(), {local(gone), mute.endpoint(), half.endpoint(), silent.endpoint()}};
   EXPECT_TRUE(throws(ErrorCode::kTimeout,
                      {"rank 1 could not reach rank 0", fmt::format("127.0.0.1 port {}: Connection refused", gone),
-                      fmt::format("port {} took the hello and did not answer", mute.endpoint().port),
+                      fmt::format("port {} took the connection and did not answer", mute.endpoint().port),
+                      fmt::format("port {} took the hello and did not answer", half.endpoint().port),
                       fmt::format("port {}: no answer", silent.endpoint().port)},
                      [&] { Bootstrap(id, 1, 2, milliseconds(2500)); }));
 }

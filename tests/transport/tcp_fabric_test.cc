@@ -33,7 +33,7 @@ class TcpWithABadPeer : public TcpEnd {
 };
 
 TEST_F(TcpWithABadPeer, AFrameMayComeByteByByte) {
-  const std::string sent = bytes_of(frame(3, 5)) + "hello" + bytes_of(frame(9, 0)) + bytes_of(frame(10, 2)) + "ab";
+  const std::string sent = text_of(frame(3, 5)) + "hello" + text_of(frame(9, 0)) + text_of(frame(10, 2)) + "ab";
   for (const char byte : sent) {
     ASSERT_TRUE(stranger.say({byte}));
     ASSERT_EQ(poll(), PutResult::kSent) << fabric->failure();
@@ -44,7 +44,7 @@ TEST_F(TcpWithABadPeer, AFrameMayComeByteByByte) {
 }
 
 TEST_F(TcpWithABadPeer, HalfAPutAddsToNoSignal) {
-  stranger.say(bytes_of(frame(0, 100)) + std::string(99, 'x'));
+  stranger.say(text_of(frame(0, 100)) + std::string(99, 'x'));
   stranger.hang_up();
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure(), "rank 0 closed its connection to rank 1");
@@ -52,7 +52,7 @@ TEST_F(TcpWithABadPeer, HalfAPutAddsToNoSignal) {
 }
 
 TEST_F(TcpWithABadPeer, HalfAHeaderIsAClosedConnection) {
-  stranger.say(bytes_of(frame(0, 100)).substr(0, sizeof(TcpFrame) - 1));
+  stranger.say(text_of(frame(0, 100)).substr(0, sizeof(TcpFrame) - 1));
   stranger.hang_up();
   EXPECT_TRUE(fails());
   EXPECT_TRUE(is_untouched());
@@ -74,7 +74,7 @@ TEST_P(TcpWithABadFrame, FailsWithAReasonAndWritesNothing) {
   static_assert(std::size(kDamages) == 11);
   TcpFrame bad = frame(0, 8);
   kDamages[GetParam()](bad);
-  stranger.say(bytes_of(bad) + "12345678");
+  stranger.say(text_of(bad) + "12345678");
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure().rfind("rank 0 sent rank 1 ", 0), 0u) << fabric->failure();
   EXPECT_TRUE(is_untouched());

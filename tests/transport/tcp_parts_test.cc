@@ -38,7 +38,7 @@ class TcpInParts : public TcpEnd {
     of.put = put;
     of.num_parts = kConnections;
     of.signal_index = put % 4;
-    return bytes_of(of) + text.substr(5 * index, 5);
+    return text_of(of) + text.substr(5 * index, 5);
   }
   bool lands(uint64_t at, const std::string& text) {
     return busily(
@@ -69,7 +69,7 @@ TEST_F(TcpInParts, PartsThatDoNotSaySoSignalTooEarly) {
   TcpFrame first = frame(15, 5);
   first.put = 0;
   ASSERT_EQ(first.num_parts, 1u);
-  strangers[3].say(bytes_of(first) + "pqrst");
+  strangers[3].say(text_of(first) + "pqrst");
   ASSERT_TRUE(busily([&] { return poll() == PutResult::kSent && signal() == 1; })) << fabric->failure();
   EXPECT_NE(std::memcmp(data.data(), kText.data(), kText.size()), 0);
 }
@@ -117,7 +117,7 @@ TEST_F(TcpInParts, PartsThatDisagreeInTheirNumberFailTheFabric) {
   ASSERT_TRUE(lands(0, "abcde"));
   TcpFrame bad = frame(5, 5);
   bad.num_parts = kConnections - 1;
-  strangers[1].say(bytes_of(bad) + "fghij");
+  strangers[1].say(text_of(bad) + "fghij");
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure(), "rank 0 sent rank 1 what is no frame for it");
   EXPECT_EQ(std::memcmp(data.data() + 5, "\0\0\0\0\0", 5), 0);
@@ -130,7 +130,7 @@ TEST_F(TcpInParts, PartsThatPayDifferentlyFailTheFabric) {
   TcpFrame bad = frame(5, 5);
   bad.num_parts = kConnections;
   ++bad.amount;
-  strangers[1].say(bytes_of(bad) + "fghij");
+  strangers[1].say(text_of(bad) + "fghij");
   EXPECT_TRUE(fails());
   EXPECT_EQ(signal(), 0u);
 }
@@ -138,7 +138,7 @@ TEST_F(TcpInParts, PartsThatPayDifferentlyFailTheFabric) {
 TEST_F(TcpInParts, APutOfMorePartsThanThereAreConnectionsFailsTheFabric) {
   TcpFrame bad = frame(0, 5);
   bad.num_parts = kConnections + 1;
-  strangers[0].say(bytes_of(bad) + "abcde");
+  strangers[0].say(text_of(bad) + "abcde");
   EXPECT_TRUE(fails());
   EXPECT_EQ(fabric->failure(), "rank 0 sent rank 1 what is no frame for it");
 }

@@ -4,11 +4,15 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <future>
+#include <iterator>
 #include <thread>
 #include <vector>
 
 #include "tests/support/expect_error.h"
 #include "tests/support/fabric_world.h"
+#include "tests/support/handshaker.h"
 #include "tests/support/tcp_stranger.h"
 
 namespace mk::test {
@@ -39,51 +43,63 @@ class TcpPorts : public testing::Test {
   WindowRegistry windows;
 };
 
-TcpHello hello_of(uint32_t from, uint32_t to) {
-  TcpHello hello;
-  hello.from_rank = from;
-  hello.to_rank = to;
-  hello.secret = secret_of(42);
-  return hello;
-}
-
-// In a world of 3 × 2, at the port of rank 3, whose rail is 1, 3, 5.
-std::vector<std::string> what_strangers_say() {
-  using Damage = void (*)(TcpHello&);
-  constexpr Damage kDamages[] = {
-      [](TcpHello& h) { h.magic ^= 1; },     [](TcpHello& h) { h.version = kTcpVersion + 1; },
-      [](TcpHello& h) { h.secret = {}; },    [](TcpHello& h) { h.secret[15] ^= std::byte{1}; },
-      [](TcpHello& h) { h.from_rank = 0; },  [](TcpHello& h) { h.from_rank = 2; },
-      [](TcpHello& h) { h.from_rank = 3; },  [](TcpHello& h) { h.from_rank = 5; },
-      [](TcpHello& h) { h.from_rank = 7; },  [](TcpHello& h) { h.from_rank = 0xffffffff; },
-      [](TcpHello& h) { h.to_rank = 1; },    [](TcpHello& h) { h.to_rank = 0xffffffff; },
-      [](TcpHello& h) { h.connection = 4; }, [](TcpHello& h) { h.connection = 0xffffffff; },
-  };
-  std::vector<std::string> said = {"", "GET / HTTP/1.1\r\n\r\n", std::string(20'000, 'x'),
-                                   bytes_of(hello_of(1, 3)).substr(0, 39), bytes_of(hello_of(1, 3)).substr(0, 1)};
-  for (const Damage damage : kDamages) {
-    TcpHello hello = hello_of(1, 3);
-    damage(hello);
-    said.push_back(bytes_of(hello));
-  }
-  return said;
-}
+// In a world of 3 × 2, at the port of rank 3, whose rail is 1, 3, 5, with what rank 1 says and one thing wrong with it.
+struct WrongGreeting {
+  HandshakeContext context{secret_of(42), HandshakeContext::Purpose::kTcpFabric, 3};
+  Hello hello{.rank = 1, .size = 6, .number = 0};
+};
+using Damage = void (*)(WrongGreeting&);
+constexpr Damage kDamages[] = {
+    [](WrongGreeting& g) { g.context.secret = {}; },
+    [](WrongGreeting& g) { g.context.secret[15] ^= std::byte{1}; },
+    [](WrongGreeting& g) { g.context.purpose = HandshakeContext::Purpose::kMeeting; },
+    [](WrongGreeting& g) { g.context.listener_rank = 1; },
+    [](WrongGreeting& g) { g.context.listener_rank = 5; },
+    [](WrongGreeting& g) { g.hello.magic ^= 1; },
+    [](WrongGreeting& g) { g.hello.rank = 0; },
+    [](WrongGreeting& g) { g.hello.rank = 2; },
+    [](WrongGreeting& g) { g.hello.rank = 3; },
+    [](WrongGreeting& g) { g.hello.rank = 5; },
+    [](WrongGreeting& g) { g.hello.rank = 7; },
+    [](WrongGreeting& g) { g.hello.rank = 0xffffffff; },
+    [](WrongGreeting& g) { g.hello.size = 5; },
+    [](WrongGreeting& g) { g.hello.number = 4; },
+    [](WrongGreeting& g) { g.hello.number = 0xffffffff; },
+};
 
 TEST_F(TcpPorts, StrangersAreSentAwayAndThePeersMeetAllTheSame) {
   const WorldShape shape{3, 2};
   std::vector<std::unique_ptr<FabricPort>> ports;
-  for (int rank = 0; rank < shape.size(); ++rank) {
-    PortSettings settings = settings_of(rank, shape);
-    ports.push_back(open(settings));
+  for (int rank = 0; rank < shape.size(); ++rank) ports.push_back(open(settings_of(rank, shape)));
+  const std::string place = ports[3]->address();
+  std::deque<TcpStranger> talkers;  // in the queue before any peer
+  for (const std::string& said : {std::string(), std::string("GET / HTTP/1.1\r\n\r\n"), std::string(20'000, 'x'),
+                                  std::string(1, 'x'), std::string(sizeof(Hello) - 1, 'x')}) {
+    talkers.emplace_back(place).say(said);
   }
-  std::deque<TcpStranger> strangers;  // in the queue before any peer
-  for (const std::string& said : what_strangers_say()) {
-    strangers.emplace_back(ports[3]->address());
-    strangers.back().say(said);
+  std::deque<TcpStranger> liars;
+  for (size_t i = 0; i < std::size(kDamages); ++i) liars.emplace_back(place);
+  auto sent_away = std::async(std::launch::async, [&] {
+    for (size_t i = 0; i < std::size(kDamages); ++i) {
+      WrongGreeting wrong;
+      kDamages[i](wrong);
+      greet(liars[i].socket(), wrong.context, wrong.hello);
+      EXPECT_TRUE(is_turned_away_silently(liars[i].socket())) << "case " << i << " was answered";
+    }
+  });
+  std::vector<std::string> addresses;
+  for (const auto& port : ports) addresses.push_back(port->address());
+  auto third = std::async(std::launch::async, [&] { return ports[3]->connect(addresses); });
+  sent_away.get();  // only then do the peers come
+  std::vector<std::future<std::unique_ptr<Fabric>>> others;
+  for (const int rank : {0, 1, 2, 4, 5}) {
+    others.push_back(std::async(std::launch::async, [&, rank] { return ports[rank]->connect(addresses); }));
   }
-  const Connected connected = connect_all(ports);
-  for (const std::string& trouble : connected.troubles) EXPECT_EQ(trouble, "");
-  for (size_t i = 0; i < strangers.size(); ++i) EXPECT_EQ(strangers[i].hear(1), "") << "case " << i << " was answered";
+  EXPECT_NE(third.get(), nullptr);
+  for (auto& other : others) EXPECT_NE(other.get(), nullptr);
+  for (size_t i = 0; i < talkers.size(); ++i) {
+    EXPECT_LE(talkers[i].hear(1000).size(), sizeof(Challenge)) << "case " << i << " was answered";
+  }
 }
 
 TEST_F(TcpPorts, OfTwoWorldsWithDifferentSecretsNobodyMeets) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// base/start_thread.h — a thread, or an Error a user can act on.
+// transport/start_thread.h — a thread, or an Error a user can act on.
 #pragma once
 
 #include <fmt/format.h>
