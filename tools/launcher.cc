@@ -21,6 +21,7 @@
 #include "complaint.h"
 #include "mkernel/error.h"
 #include "notices.h"
+#include "runtime/env_meeting.h"
 #include "runtime/launch_env.h"
 #include "standard_streams.h"
 #include "usage.h"
@@ -153,9 +154,27 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
   return fork_ranks(request, std::move(seat), body);
 }
 
+namespace {
+
+bool has_made_world = false;
+
+}  // namespace
+
+void tell_others(const std::string& why) {
+  constexpr int kFirstWorld = 0;
+  constexpr std::chrono::milliseconds kLongest{10'000};  // for processes that start later than this one
+  if (has_made_world) return;
+  try {
+    runtime::tell_all_ranks(runtime::require_launch_env(runtime::environment), kFirstWorld, why, kLongest);
+  } catch (const Error&) {
+    // Whoever does not know its rank cannot tell.
+  }
+}
+
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index) {
   const int nodes = *request.nodes;
   const int ranks = *request.ranks;
+  has_made_world = true;
   switch (request.launcher) {
     case Launcher::kFork: return World::join(seat.ids[index], seat.rank, nodes, ranks, request.device, options);
     case Launcher::kEnv: return World::from_env(nodes, ranks, request.device, options);

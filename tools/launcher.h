@@ -32,6 +32,11 @@ int with_launcher(const RunRequest& request, size_t num_worlds, const std::funct
 // The rank of this process if it is one of several that a launcher started.
 std::optional<int> rank_of_many();
 
+// Of several processes that a launcher started, and that make no World because of `why`: the others hear it at once,
+// instead of waiting for this one until their deadline.  Does nothing once this process has made a World, which tells
+// them itself.
+void tell_others(const std::string& why);
+
 // World number `index` of this command.
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tools/main.cc — the program `mkernel`: one command, one exit code, one line for each way to fail.
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <optional>
+#include <string_view>
 
 #include "bench_commands.h"
 #include "command_line.h"
@@ -18,10 +20,20 @@ namespace {
 
 using namespace mk::tools;
 
-// Of several processes that somebody started alike, each says what it found and which rank it is.
-int complain(const Complaint& complaint) {
+enum class Told { kNobody, kOthers };
+
+// Ranks that a launcher started wait for each other in `run`, unless a flag says that they are something else.
+Told whom_to_tell(int argc, char** argv) {
+  const bool is_run = argc > 1 && std::string_view(argv[1]) == "run";
+  const auto names_launcher = [](std::string_view word) { return word.starts_with("--launcher"); };
+  return is_run && std::none_of(argv, argv + argc, names_launcher) ? Told::kOthers : Told::kNobody;
+}
+
+// Of several processes that somebody started alike, each says what it found and which rank it is, and tells the others.
+int complain(const Complaint& complaint, Told told) {
   const std::optional<int> rank = rank_of_many();
   warn_line("mkernel: {}{}", rank ? fmt::format("rank {}: ", *rank) : "", complaint.text);
+  if (rank && told == Told::kOthers) tell_others(complaint.text);
   return complaint.exit_code;
 }
 
@@ -47,7 +59,7 @@ int run_program(int argc, char** argv) {
     check_stdout_at_end();
     return code;
   } catch (...) {
-    return complain(complaint_of(std::current_exception(), line.run));
+    return complain(complaint_of(std::current_exception(), line.run), whom_to_tell(argc, argv));
   }
 }
 

@@ -11,9 +11,9 @@
 #include "netbench_report.h"
 #include "output_file.h"
 #include "runtime/device.h"
-#include "transport/start_thread.h"
 #include "standard_streams.h"
 #include "transport/fabric_kinds.h"
+#include "transport/start_thread.h"
 #include "usage.h"
 
 namespace mk::tools {

@@ -8,7 +8,6 @@
 #include "launcher.h"
 #include "operators.h"
 #include "output_file.h"
-#include "runtime/env_meeting.h"
 #include "runtime/world_state.h"
 #include "split_flag.h"
 #include "standard_streams.h"
@@ -42,22 +41,9 @@ std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& 
   }
 }
 
-// Settings that are wrong on this rank alone are heard by the others at once.
-Options checked_options(const RunRequest& request) {
-  try {
-    return options_of(request);
-  } catch (const Error& error) {
-    if (request.launcher == Launcher::kEnv) {
-      constexpr int kFirstWorld = 0;
-      runtime::tell_all_ranks(runtime::require_launch_env(runtime::environment), kFirstWorld, error.what());
-    }
-    throw;
-  }
-}
-
 int run_seat(const RunRequest& request, const Seat& seat) {
   OutputFile json("--json", seat.reports() ? request.json : std::nullopt);
-  const Options options = checked_options(request);
+  const Options options = options_of(request);
   bool any = false;
   bool all_correct = true;
   for (size_t i = 0; i < operators().size(); ++i) {

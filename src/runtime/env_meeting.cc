@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "mkernel/options.h"
 #include "transport/private_file.h"
 
 namespace mk::runtime {
@@ -99,9 +98,9 @@ std::unique_ptr<Bootstrap> meet(const LaunchEnv& env, int number, milliseconds t
   return env.root ? meet_at_address(env, number, timeout) : meet_by_file(env, number, timeout);
 }
 
-void tell_all_ranks(const LaunchEnv& env, int number, const std::string& why) {
+void tell_all_ranks(const LaunchEnv& env, int number, const std::string& why, milliseconds timeout) {
   try {
-    meet(env, number, milliseconds(Options{}.timeout_ms))->star().report(why);
+    meet(env, number, timeout)->star().report(why);
   } catch (const Error&) {
     // Its own error is what this rank throws.
   }

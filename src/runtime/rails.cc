@@ -9,13 +9,13 @@
 #include <utility>
 
 #include "mkernel/error.h"
-#include "transport/start_thread.h"
 #include "transport/direct_choice.h"
 #include "transport/discovery.h"
 #include "transport/fabric_choice.h"
 #include "transport/fabric_kinds.h"
 #include "transport/nic_choice.h"
 #include "transport/staged_port.h"
+#include "transport/start_thread.h"
 
 namespace mk::runtime {
 namespace {

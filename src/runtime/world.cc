@@ -2,6 +2,7 @@
 // runtime/world.cc — the public World over WorldState.
 #include "mkernel/world.h"
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <map>
@@ -82,7 +83,9 @@ World World::from_env(int nodes, int ranks_per_node, DeviceKind device, const Op
     shape = runtime::shape_for(env, nodes, ranks_per_node);
     runtime::check_world(shape, options);
   } catch (const Error& error) {
-    runtime::tell_all_ranks(env, number, error.what());
+    const int64_t usual_ms = Options{}.timeout_ms;
+    const int64_t timeout_ms = options.timeout_ms >= 1 ? std::min(options.timeout_ms, usual_ms) : usual_ms;
+    runtime::tell_all_ranks(env, number, error.what(), std::chrono::milliseconds(timeout_ms));
     throw;
   }
   auto bootstrap = runtime::meet(env, number, std::chrono::milliseconds(options.timeout_ms));
@@ -109,9 +112,7 @@ std::string World::fabric() const { return checked().fabric(); }
 std::string World::fabric_reach() const { return checked().fabric_reach(); }
 DeviceKind World::device() const { return checked().device().kind(); }
 
-void World::synchronize() {
-  checked().synchronize();
-}
+void World::synchronize() { checked().synchronize(); }
 
 bool World::failed() const { return checked().failed(); }
 

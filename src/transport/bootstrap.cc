@@ -30,10 +30,10 @@ void send_message(const Fd& to, MessageKind kind, uint32_t number, const std::st
   send_all(to, std::as_bytes(std::span(text)), deadline, what);
 }
 
-// To one that will not be heard again: it must not cost this rank anything.
-void refuse(const Fd& whom, uint32_t number, const std::string& why) {
+// To one that may not listen: it must not cost this rank anything.
+void tell(const Fd& whom, MessageKind kind, const std::string& text) {
   try {
-    send_message(whom, MessageKind::kRefused, number, why, Clock::now() + kRefusalTime, "a refusal");
+    send_message(whom, kind, 0, text, Clock::now() + kRefusalTime, "a word to a rank that has joined");
   } catch (const Error&) {
   }
 }
@@ -108,17 +108,62 @@ void check_sizes(int rank, int size, std::chrono::milliseconds timeout) {
   check_arg(timeout.count() >= 1, "timeout is {} ms; it must be at least 1", timeout.count());
 }
 
-// Rank 0 says it when all have joined, or why they cannot.
-void await_welcome(const Fd& root, Deadline until, const std::string& what) {
-  MessageHead head;
-  receive_all(root, writable_bytes_of(head), until, what);
-  if (head.magic != kMessageMagic || head.bytes > kMostRefusalBytes) {
-    throw Error(ErrorCode::kFabric, "rank 0 sent something that is no message of a World");
+// What rank 0 says, again and again, to those that have joined.
+void tell_missing(const std::vector<Fd>& members, const std::vector<int>& missing) {
+  const std::string text = fmt::format("{}", fmt::join(missing, ", "));
+  for (const Fd& member : members) {
+    if (member) tell(member, MessageKind::kMissing, text);
   }
-  std::string text(head.bytes, '\0');
-  receive_all(root, std::as_writable_bytes(std::span(text)), until, what);
-  if (head.kind != MessageKind::kData) throw Error(ErrorCode::kFabric, text);
 }
+
+// A rank that has joined, until rank 0 says that all have, or why they cannot.
+class Welcome {
+ public:
+  Welcome(const Fd& root, int rank, int size, std::chrono::milliseconds timeout)
+      : root_(root), rank_(rank), size_(size), timeout_(timeout) {}
+
+  void await(Deadline until) {
+    try {
+      while (!heard(until)) {
+      }
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kTimeout) throw;
+      throw Error(ErrorCode::kTimeout, trouble());
+    }
+  }
+
+ private:
+  bool heard(Deadline until) {
+    MessageHead head;
+    receive_all(root_, writable_bytes_of(head), until, "all ranks to join");
+    if (head.magic != kMessageMagic || head.bytes > kMostRefusalBytes) {
+      throw Error(ErrorCode::kFabric, "rank 0 sent something that is no message of a World");
+    }
+    std::string text(head.bytes, '\0');
+    receive_all(root_, std::as_writable_bytes(std::span(text)), until, "all ranks to join");
+    if (head.kind == MessageKind::kData) return true;
+    if (head.kind != MessageKind::kMissing) throw Error(ErrorCode::kFabric, text);
+    missing_ = text;
+    last_ = Clock::now();
+    return false;
+  }
+
+  std::string trouble() const {
+    const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_);
+    if (missing_.empty() || silence >= 3 * beat_of(timeout_)) {
+      return fmt::format("rank 0 has not answered for {} ms; rank {} waited {} ms for all {} ranks to join",
+                         silence.count(), rank_, timeout_.count(), size_);
+    }
+    return fmt::format("rank {} waited {} ms for ranks {} of {} to join", rank_, timeout_.count(), missing_, size_);
+  }
+
+  const Fd& root_;
+  int rank_;
+  int size_;
+  std::chrono::milliseconds timeout_;
+  std::string missing_;
+  Deadline last_ = Clock::now();  // when rank 0 was heard
+};
 
 void welcome(const std::vector<Fd>& members, Deadline until) {
   for (size_t rank = 1; rank < members.size(); ++rank) {
@@ -128,7 +173,7 @@ void welcome(const std::vector<Fd>& members, Deadline until) {
 
 void refuse_all(const std::vector<Fd>& members, const std::string& why) {
   for (const Fd& member : members) {
-    if (member) refuse(member, 0, why);
+    if (member) tell(member, MessageKind::kRefused, why);
   }
 }
 
@@ -158,7 +203,7 @@ Bootstrap::Bootstrap(const IdSource& source, int rank, int size, std::chrono::mi
   const Deadline until = Clock::now() + timeout;
   Root root = find_root(source, rank, size, until);
   secret_ = root.secret;
-  await_welcome(root.socket, until, fmt::format("all {} ranks to join (rank {} has), from rank 0", size, rank));
+  Welcome(root.socket, rank, size, timeout).await(until);
   std::vector<Fd> connections;
   connections.push_back(std::move(root.socket));
   star_ = std::make_unique<Star>(rank, size, std::move(connections), timeout);
@@ -175,7 +220,12 @@ std::vector<Fd> Bootstrap::gather_members(const Rendezvous& rendezvous) const {
     throw Error(code, why);
   };
   std::vector<int> missing = missing_from(members);
+  Deadline next_news;
   while (!missing.empty()) {
+    if (Clock::now() >= next_news) {
+      tell_missing(members, missing);
+      next_news = Clock::now() + beat_of(timeout_);
+    }
     if (Clock::now() >= until) {
       fail(ErrorCode::kTimeout, fmt::format("rank 0 waited {} ms for ranks {} of {} to join{}", timeout_.count(),
                                             fmt::join(missing, ", "), size_, doorstep.trouble()));

@@ -22,9 +22,18 @@ constexpr uint32_t kMostMessageBytes = 64 << 20;
 
 // Before every message, and before the sentence that ends a meeting.
 //
-// Once all have met (star.h): kData and kDeclined belong to an exchange, kFailed ends the World, kLeft is a goodbye,
-// and kBeat is a sign of life.
-enum class MessageKind : uint32_t { kData = 1, kRefused = 2, kDeclined = 4, kFailed = 5, kLeft = 6, kBeat = 7 };
+// While ranks meet: kMissing says again and again who has not joined yet, kData that all have, kRefused why they
+// cannot. Once all have met (star.h): kData and kDeclined belong to an exchange, kFailed ends the World, kLeft is a
+// goodbye, and kBeat is a sign of life.
+enum class MessageKind : uint32_t {
+  kData = 1,
+  kRefused = 2,
+  kMissing = 3,
+  kDeclined = 4,
+  kFailed = 5,
+  kLeft = 6,
+  kBeat = 7
+};
 
 struct MessageHead {
   uint32_t magic = kMessageMagic;

@@ -22,13 +22,13 @@ constexpr milliseconds kConsider{100};  // for rank 0 to think a report over
 // For what rank 0 makes of a report.
 constexpr milliseconds kVerdict{300};
 
-milliseconds beat_of(milliseconds timeout) { return std::clamp(timeout / 8, milliseconds{20}, milliseconds{1000}); }
-
 std::string name_of(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
 }  // namespace
+
+milliseconds beat_of(milliseconds timeout) { return std::clamp(timeout / 8, milliseconds{20}, milliseconds{1000}); }
 
 Star::Star(int rank, int size, std::vector<Fd> connections, milliseconds timeout)
     : rank_(rank),

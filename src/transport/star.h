@@ -31,6 +31,9 @@
 
 namespace mk {
 
+// Between two beats, for waits of at most `timeout`.  Who was not heard from for three of them does not answer.
+std::chrono::milliseconds beat_of(std::chrono::milliseconds timeout);
+
 // Another rank refused the call that this exchange is part of.  The exchange is over on all ranks.
 class Declined : public Error {
  public:

@@ -117,7 +117,8 @@ void Star::take(Link& link, const MessageHead& head, std::string text) {
       answers_[head.number][link.rank] = std::move(answer);
       break;
     }
-    case MessageKind::kRefused: return lose(link, "it sent something that is no message of a World");
+    case MessageKind::kRefused:
+    case MessageKind::kMissing: return lose(link, "it sent something that is no message of a World");
   }
   changed_.notify_all();
 }
