@@ -13,6 +13,7 @@
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -41,7 +42,12 @@ class Campaign {
     const uint64_t seeds = request_.last_seed - request_.first_seed + 1;
     const unsigned count =
         static_cast<unsigned>(std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), seeds));
-    for (unsigned i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
+    threads.reserve(count);
+    try {
+      for (unsigned i = 0; i < count; ++i) threads.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // fewer threads than processors do as well
+      if (threads.empty()) throw;
+    }
     for (std::thread& thread : threads) thread.join();
     if (error_) std::rethrow_exception(error_);
   }
