@@ -16,17 +16,17 @@ constexpr size_t kKeptCapacity = 64;      // of a bucket; what a burst needed is
 
 int bit_width(uint64_t value) { return static_cast<int>(std::bit_width(value)); }
 
-bool later(const TimedEvent& a, const TimedEvent& b) { return b.before(a); }
+constexpr auto kLater = [](const TimedEvent& a, const TimedEvent& b) { return b.before(a); };
 
 }  // namespace
 
 void EventQueue::push_late(const TimedEvent& event) {
   late_.push_back(event);
-  std::push_heap(late_.begin(), late_.end(), later);
+  std::push_heap(late_.begin(), late_.end(), kLater);
 }
 
 TimedEvent EventQueue::pop_late() {
-  std::pop_heap(late_.begin(), late_.end(), later);
+  std::pop_heap(late_.begin(), late_.end(), kLater);
   const TimedEvent event = late_.back();
   late_.pop_back();
   return event;

@@ -2,6 +2,7 @@
 // target/sim/scheduler.cc — see scheduler.h.
 #include "target/sim/scheduler.h"
 
+#include <cstdint>
 #include <span>
 #include <stdexcept>
 
@@ -80,7 +81,10 @@ void Scheduler::resume(uint32_t fibre) {
 
 // Guarded stacks are of small worlds, which fit into caches, and end at pages that must not be read.
 void Scheduler::fetch_ahead() {
-  if (stacks_ == Stacks::kGuarded) return;
+  if (stacks_ == Stacks::kGuarded) {
+    fetched_ = SIZE_MAX;
+    return;
+  }
   const std::span<const TimedEvent> next = events_.ahead(kBatch);
   fetched_ = next.size();
   const char* frames[kBatch];
