@@ -2,7 +2,7 @@
 // tools/cluster.cc — presets, and cluster files as JSON.
 //
 // A file holds any of the keys below; what it leaves out is as in the preset h200-1x8.  Rates are per
-// rank and direction.
+// rank and direction.  The ranges are those of docs/simulation.md.
 #include "cluster.h"
 
 #include <fmt/ranges.h>
@@ -17,6 +17,10 @@ namespace mk::tools {
 namespace {
 
 using nlohmann::json;
+
+constexpr double kLeastRate = 0.001;  // GB/s or TFLOP/s
+constexpr double kMostRate = 1'000'000;
+constexpr int kMostMicroseconds = 1'000'000;
 
 // One H200 with NVLink 4, at the rates the field reaches: 750 TFLOP/s, 370 GB/s.
 Cluster h200(std::string name, int nodes, int ranks) {
@@ -79,15 +83,17 @@ class Reader {
   void rate(const char* key, double& field) {
     const json* value = take(key);
     if (value == nullptr) return;
-    check_usage(value->is_number() && *value >= 1e-3 && *value <= 1e9,  // else a run is longer than its clock
-                "--cluster is '{}': {} is {}; it must be a number from 0.001 to 1e9", file_, key, value->dump());
+    check_usage(value->is_number() && *value >= kLeastRate && *value <= kMostRate,
+                "--cluster is '{}': {} is {}; it must be a number from {} to {}", file_, key, value->dump(), kLeastRate,
+                kMostRate);
     field = value->get<double>();
   }
   void time_us(const char* key, sim::Time& field) {
     const json* value = take(key);
     if (value == nullptr) return;
-    check_usage(value->is_number() && *value >= 0 && *value <= 1e6,
-                "--cluster is '{}': {} is {}; it must be microseconds from 0 to 1000000", file_, key, value->dump());
+    check_usage(value->is_number() && *value >= 0 && *value <= kMostMicroseconds,
+                "--cluster is '{}': {} is {}; it must be microseconds from 0 to {}", file_, key, value->dump(),
+                kMostMicroseconds);
     field = static_cast<sim::Time>(value->get<double>() * sim::kMicrosecond);
   }
   void nothing_else() const {

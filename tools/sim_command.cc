@@ -2,6 +2,7 @@
 // tools/sim_command.cc — `mkernel sim`: predicts one launch on a cluster nobody here owns.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "build_info.h"
@@ -57,6 +58,37 @@ std::string to_json(const Cluster& cluster, const SimRequest& request, const Pre
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// Refuses what would take hours to simulate, or more virtual time than fits 64 bits of picoseconds even if
+// nothing overlapped.
+void check_extent(const Cluster& cluster, const SimRequest& request) {
+  constexpr double kTileRows = 128;
+  constexpr double kTileCols = 256;
+  constexpr double kMostTiles = 1 << 28;
+  constexpr double kMostTime = 0x1p62;
+  constexpr double kHops = 64;  // more than a tile's signals, puts and commands
+  const double ranks = cluster.world.size();
+  const double m = static_cast<double>(request.m);
+  const double n = static_cast<double>(*request.n);
+  const double tiles = ranks * (m / kTileRows + ranks) * (n / kTileCols + 1);
+  check_usage(tiles <= kMostTiles,
+              "--m and --n are {} and {}: {} ranks make about {:.0f} tiles of {} x {}; at most {:.0f} are simulated",
+              request.m, *request.n, ranks, tiles, kTileRows, kTileCols, kMostTiles);
+  const sim::Costs& costs = cluster.costs;
+  const double flops = 2 * kTileRows * kTileCols * static_cast<double>(*request.k);
+  // A tile of C, or for ag_gemm the rows that one needs.
+  const double bytes = 2 * kTileRows * std::max(kTileCols, static_cast<double>(*request.k));
+  const double moved = bytes * 1000 * (2 / costs.copy_gb_s + 1 / costs.nvlink_gb_s + 1 / costs.nic_gb_s);
+  const double latency = static_cast<double>(costs.tile_overhead + costs.nvlink_latency + costs.nic_latency +
+                                             costs.proxy_per_command + costs.proxy_wake + costs.signal_latency);
+  const double time = static_cast<double>(costs.launch) +
+                      tiles * (flops / costs.sm_tflops + (cluster.world.ranks + 1) * moved + kHops * latency);
+  check_usage(
+      time <= kMostTime,
+      "--cluster is '{}': at its rates and latencies --m {} --n {} --k {} may take {:.1e} us; at most {:.1e} are "
+      "simulated",
+      cluster.name, request.m, *request.n, *request.k, time / sim::kMicrosecond, kMostTime / sim::kMicrosecond);
+}
+
 // What the operator says about the number of workers is about the cluster here.
 Prediction predict_on(const SimOperator& op, const Cluster& cluster, const SimRequest& request) {
   try {
@@ -80,6 +112,7 @@ int sim_command(const SimRequest& asked) {
     request.n = asked.n.value_or(asked.m / op.n_share);
     request.k = asked.k.value_or(asked.m / op.k_share);
     OutputFile json("--json", request.json);
+    check_extent(cluster, request);
     const Prediction prediction = predict_on(op, cluster, request);
     print(cluster, request, prediction);
     json.append(to_json(cluster, request, prediction));

@@ -60,7 +60,9 @@ CLI::App* add_sim_command(CLI::App& app, SimRequest& request) {
   add_split(*sim, request.split);
   add_flag(*sim, "--json", "FILE", "append one JSON object to FILE [none]",
            [&request](const std::string& text) { request.json = text; });
-  sim->footer("Exit codes: 0 done; 2 wrong usage.");
+  sim->footer(
+      "A cluster file's rates are 0.001 to 1000000 GB/s or TFLOP/s, its times 0 to 1000000 us; at most 2^28 tiles of\n"
+      "128 x 256 are simulated.  Exit codes: 0 done; 2 wrong usage.");
   return sim;
 }
 

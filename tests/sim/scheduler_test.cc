@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,38 @@ TEST(Scheduler, AFibreMayStartOthersAndCallsRunBetweenThem) {
   });
   scheduler.run();
   EXPECT_EQ(sum, 5050 + 100);
+}
+
+TEST(Scheduler, AnExceptionThatLeavesAFibreLeavesRun) {
+  for (const auto stacks : {Scheduler::Stacks::kGuarded, Scheduler::Stacks::kPlain}) {
+    Random random(1);
+    Scheduler scheduler(random, stacks);
+    for (int i = 0; i < 10; ++i) scheduler.spawn([&] { scheduler.park(); });
+    scheduler.spawn([&] {
+      scheduler.sleep(5);
+      throw std::bad_alloc();
+    });
+    EXPECT_THROW(scheduler.run(), std::bad_alloc);
+    scheduler.run();  // the others are still there
+  }
+}
+
+TEST(Scheduler, AnExceptionThatLeavesACallLeavesRun) {
+  Random random(1);
+  Scheduler scheduler(random);
+  scheduler.call_after(5, [held = std::vector<int>(100)] { throw std::bad_alloc(); });
+  EXPECT_THROW(scheduler.run(), std::bad_alloc);
+}
+
+TEST(Scheduler, TimeEndsWithAnExceptionRatherThanWrap) {
+  Random random(1);
+  Scheduler scheduler(random);
+  scheduler.spawn([&] {
+    scheduler.sleep(kEndOfTime - 1);
+    scheduler.sleep(1);
+  });
+  EXPECT_THROW(scheduler.run(), std::overflow_error);
+  EXPECT_EQ(scheduler.now(), kEndOfTime - 1);
 }
 
 }  // namespace

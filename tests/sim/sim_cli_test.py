@@ -63,6 +63,10 @@ BAD_CLUSTERS = [
     ('{"nic_gb_s": -5}', "nic_gb_s"),
     ('{"nic_latency_us": -1}', "nic_latency_us"),
     ('{"nic_latency_us": 1e9}', "nic_latency_us"),
+    ('{"nic_gb_s": NaN}', "JSON"),
+    ('{"nic_gb_s": Infinity}', "JSON"),
+    ('{"nic_gb_s": 1e999}', "JSON"),
+    ('{"launch_us": true}', "launch_us"),
     ('{"bandwidth": 5}', "bandwidth"),
     ('{"nic_gb_s": 1e-300}', "nic_gb_s"),
     ('{"nic_gb_s": 1e400}', "JSON"),
@@ -74,6 +78,10 @@ BAD_CLUSTERS = [
     ("[" * 200_000, "200000 bytes; at most 65536"),
     (" " * 65_536 + "{}", "65538 bytes; at most 65536"),
 ]
+
+RATES = ("sm_tflops", "copy_gb_s", "nvlink_gb_s", "nic_gb_s")
+TIMES = ("tile_overhead_us", "nvlink_latency_us", "nic_latency_us", "proxy_us", "proxy_wake_us", "signal_latency_us",
+         "launch_us")
 
 
 def mkernel(*arguments):
@@ -118,6 +126,60 @@ class SimCommandLine(unittest.TestCase):
                                     capture_output=True, timeout=100)
             self.assertEqual((result.returncode, result.stderr), (0, b""))
             self.assertIn("\ufffd", json.loads(rows.read_text())["cluster"])
+
+    def sim_with(self, values, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "cluster.json"
+            file.write_text(json.dumps({"nodes": 2, "ranks": 2, "sms": 8, **values}))
+            rows = Path(folder) / "rows"
+            flags = flags or ("gemm_ar", "--m", 1024, "--n", 1024, "--k", 256)
+            result = mkernel("sim", *flags, "--cluster", file, "--json", rows)
+            return result, json.loads(rows.read_text()) if result.returncode == 0 else None
+
+    def test_rates_and_times_outside_their_range_are_refused(self):
+        for key in RATES + TIMES:
+            for value in (-1, 1e7, 0.0009 if key in RATES else -1e-9, 0 if key in RATES else 1000001):
+                with self.subTest(key=key, value=value):
+                    result, _ = self.sim_with({key: value})
+                    self.assert_usage(result, key)
+                    self.assertRegex(result.stderr, r"from 0(\.001)? to 1000000")
+
+    def test_both_ends_of_every_range_end_in_a_finite_time(self):
+        usual = self.sim_with({})[1]["time_us"]
+        for key in RATES + TIMES:
+            for value in ((0.001, 1000000) if key in RATES else (0, 1000000)):
+                with self.subTest(key=key, value=value):
+                    result, row = self.sim_with({key: value})
+                    self.assertEqual(result.returncode, 0, result.stderr)
+                    slower = value == (0.001 if key in RATES else 1000000)
+                    self.assertGreater(row["time_us"], usual) if slower else self.assertLessEqual(
+                        row["time_us"], usual)
+
+    def test_all_ranges_at_their_slow_or_fast_end_at_once_end(self):
+        for rate, time in ((0.001, 1000000), (0.001, 0), (1000000, 0), (1000000, 1000000)):
+            with self.subTest(rate=rate, time=time):
+                result, row = self.sim_with({**dict.fromkeys(RATES, rate), **dict.fromkeys(TIMES, time)})
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertLess(row["time_us"], 2**63 / 1e6)
+
+    def test_sizes_that_would_not_end_or_overflow_virtual_time_are_refused(self):
+        large = (2**31 - 8) // 1024 * 1024
+        self.assert_usage(self.sim_with({}, "gemm_rs", "--m", large, "--n", large, "--k", 64)[0], "--m")
+        slow = dict.fromkeys(RATES, 0.001)
+        for op in OPERATORS:
+            self.assert_usage(self.sim_with(slow, op, "--m", 65536, "--n", 65536, "--k", 2**31 - 64)[0], "--cluster")
+
+    def test_fuzz_without_memory_says_so(self):
+        for megabytes in (24, 32, 48, 64, 96, 128, 160):
+            with self.subTest(megabytes=megabytes):
+                limit = f"ulimit -v {megabytes * 1024}; exec \"$@\""
+                result = subprocess.run(
+                    ["bash", "-c", limit, "bash", PROGRAM, "fuzz", "--seeds", "1..60", "--launches", "8"],
+                    capture_output=True, text=True, timeout=100)
+                # 127: not even its libraries fit.
+                self.assertIn(result.returncode, (0, 1, 127), result.stderr)
+                if result.returncode == 1:
+                    self.assertRegex(result.stderr, "out of memory|Resource temporarily unavailable")
 
     def test_fuzz_ends_with_its_counts(self):
         for op in OPERATORS:

@@ -30,12 +30,15 @@ struct Costs {
   Time signal_latency = 700'000;  // from an add to the waiter that sees it
   Time launch = 3'000'000;        // from the end of a launch to the start of the next
 
-  static Time transfer(uint64_t bytes, double gb_s) {
-    return static_cast<Time>(static_cast<double>(bytes) * 1000 / gb_s);
-  }
+  static Time transfer(uint64_t bytes, double gb_s) { return whole(static_cast<double>(bytes) * 1000 / gb_s); }
   Time tile(double flops) const {
-    return tile_overhead + static_cast<Time>(flops / sm_tflops);
+    return later_by(tile_overhead, whole(flops / sm_tflops));
   }  // 1 TFLOP/s is 1 FLOP a picosecond
+
+  // Whole picoseconds; what is not below the end of time, even infinite, is that.
+  static Time whole(double picoseconds) {
+    return picoseconds < static_cast<double>(kEndOfTime) ? static_cast<Time>(picoseconds) : kEndOfTime;
+  }
 };
 
 // A direction of a link: transfers follow each other.
@@ -46,8 +49,8 @@ struct Link {
 // When a transfer over both links that could start now has left the slower of them.  Each link serves
 // its own queue: packets of several transfers interleave, so a busy far end holds no near end up.
 inline Time occupy(Link& out, Link& in, Time now, Time duration) {
-  out.free_at = std::max(now, out.free_at) + duration;
-  in.free_at = std::max(now, in.free_at) + duration;
+  out.free_at = later_by(std::max(now, out.free_at), duration);
+  in.free_at = later_by(std::max(now, in.free_at), duration);
   return std::max(out.free_at, in.free_at);
 }
 

@@ -2,126 +2,126 @@
 // target/sim/scheduler.cc — see scheduler.h.
 #include "target/sim/scheduler.h"
 
-#include <boost/context/fixedsize_stack.hpp>
-#include <boost/context/protected_fixedsize_stack.hpp>
-#include <utility>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+
+#include "target/sim/fibre_stacks.h"
 
 namespace mk::sim {
 namespace {
 
-// A protocol function and its machine need a few kilobytes; formatting a complaint needs more.
-constexpr size_t kStackBytes = 32 * 1024;
+constexpr size_t kBatch = 24;  // events whose memory is fetched at once: enough misses to overlap
+constexpr int kLine = 64;
+// What a fibre that goes on reads of its stack, around the frame that switched out.
+constexpr int kBelowFrame = 4 * kLine;
+constexpr int kAboveFrame = 10 * kLine;
+static_assert(kAboveFrame <= PlainStacks::kReadableAbove);
 
-// Guarded stacks that fibres of this thread have left, for the next ones: mapping them anew costs more
-// than a whole fuzzed launch.
-class StackPool {
- public:
-  ~StackPool() {
-    for (boost::context::stack_context& stack : free_) make().deallocate(stack);
-  }
-  boost::context::stack_context take() {
-    if (free_.empty()) return make().allocate();
-    const boost::context::stack_context stack = free_.back();
-    free_.pop_back();
-    return stack;
-  }
-  void give(const boost::context::stack_context& stack) { free_.push_back(stack); }
-
- private:
-  static boost::context::protected_fixedsize_stack make() {
-    return boost::context::protected_fixedsize_stack(kStackBytes);
-  }
-  std::vector<boost::context::stack_context> free_;
-};
-
-thread_local StackPool stack_pool;
-
-// What boost::context asks of an allocator.
-struct PooledStack {
-  boost::context::stack_context allocate() { return stack_pool.take(); }
-  void deallocate(boost::context::stack_context& stack) { stack_pool.give(stack); }
-};
-
-template <class T>
-int take_slot(std::vector<T>& slots, std::vector<int>& free) {
-  if (free.empty()) {
-    slots.emplace_back();
-    return static_cast<int>(slots.size() - 1);
-  }
-  const int slot = free.back();
-  free.pop_back();
-  return slot;
+// Fetches a line by reading it: prefetch instructions are dropped where they miss the TLB of a virtual machine.
+inline void touch(const void* address) {
+  if (address != nullptr) asm volatile("" : : "r"(*static_cast<const volatile char*>(address)));
 }
 
 }  // namespace
 
-int Scheduler::spawn(std::function<void()> body) {
-  const int id = take_slot(fibres_, free_fibres_);
+int Scheduler::spawn(std::function<void()> body, const void* touches) {
+  if (free_fibres_.empty()) {
+    fibres_.emplace_back();
+    free_fibres_.reserve(fibres_.capacity());  // so that a fibre can end without an allocation
+    free_fibres_.push_back(static_cast<uint32_t>(fibres_.size() - 1));
+  }
+  const uint32_t id = free_fibres_.back();
   auto entry = [this, id, body = std::move(body)](boost::context::fiber&& caller) {
     main_ = std::move(caller);
     try {
       body();
-      free_fibres_.push_back(id);
     } catch (const boost::context::detail::forced_unwind&) {
-      throw;  // the scheduler goes away with this fibre parked
+      throw;  // the scheduler goes away before the fibre has ended
     } catch (...) {
-      trouble_ = std::current_exception();  // nothing may leave a fibre
+      error_ = std::current_exception();
     }
+    free_fibres_.push_back(id);
     return std::move(main_);
   };
   if (stacks_ == Stacks::kGuarded) {
-    fibres_[id] = boost::context::fiber(std::allocator_arg, PooledStack{}, std::move(entry));
+    fibres_[id].context = boost::context::fiber(std::allocator_arg, GuardedStack{}, std::move(entry));
   } else {
-    fibres_[id] =
-        boost::context::fiber(std::allocator_arg, boost::context::fixedsize_stack(kStackBytes), std::move(entry));
+    fibres_[id].context = boost::context::fiber(std::allocator_arg, PlainStack{&plain_stacks_}, std::move(entry));
   }
-  push(0, id, -1);
-  return id;
+  free_fibres_.pop_back();
+  fibres_[id].touches = touches;
+  push(0, id);
+  return static_cast<int>(id);
 }
 
-void Scheduler::call_after(Time delay, std::function<void()> function) {
-  const int slot = take_slot(calls_, free_calls_);
-  calls_[slot] = std::move(function);
-  push(delay, -1, slot);
+void Scheduler::complain_about_end() {
+  throw std::overflow_error("virtual time passes 2^63 picoseconds: rates are too low or latencies too long");
 }
 
-void Scheduler::push(Time delay, int fibre, int call) {
-  events_.push({now_ + delay, random_.next(), order_++, fibre, call});
+uint32_t Scheduler::take_call() {
+  if (free_calls_.empty()) {
+    calls_.emplace_back();
+    free_calls_.push_back(static_cast<uint32_t>(calls_.size() - 1));
+  }
+  const uint32_t slot = free_calls_.back();
+  free_calls_.pop_back();
+  return slot;
 }
 
-void Scheduler::sleep(Time delay) {
-  push(delay, running_, -1);
-  switch_out();
-}
-
-void Scheduler::park() { switch_out(); }
-
-void Scheduler::unpark(int fibre, Time delay) { push(delay, fibre, -1); }
-
-void Scheduler::switch_out() { main_ = std::move(main_).resume(); }
-
-void Scheduler::resume(int fibre) {
+void Scheduler::resume(uint32_t fibre) {
   running_ = fibre;
   // Taken out first: the fibre may spawn others, which moves the vector.
-  boost::context::fiber next = std::move(fibres_[fibre]);
+  boost::context::fiber next = std::move(fibres_[fibre].context);
   next = std::move(next).resume();
-  if (next) fibres_[fibre] = std::move(next);
-  running_ = -1;
-  if (trouble_ != nullptr) std::rethrow_exception(std::exchange(trouble_, nullptr));
+  if (next) fibres_[fibre].context = std::move(next);
+  running_ = kNobody;
+  if (plain_stacks_.has_overflowed()) throw std::logic_error("a simulated worker has overflowed its stack");
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+// Guarded stacks are of small worlds, which fit into caches, and end at pages that must not be read.
+void Scheduler::fetch_ahead() {
+  if (stacks_ == Stacks::kGuarded) {
+    fetched_ = SIZE_MAX;
+    return;
+  }
+  const std::span<const TimedEvent> next = events_.ahead(kBatch);
+  fetched_ = next.size();
+  const char* frames[kBatch];
+  size_t count = 0;
+  for (const TimedEvent& event : next) {
+    if ((event.target & kCall) != 0) {
+      touch(calls_[event.target & ~kCall].touches());
+    } else {
+      const Fibre& fibre = fibres_[event.target];
+      touch(fibre.touches);
+      frames[count++] = static_cast<const char*>(fibre.frame);
+    }
+  }
+  for (int at = -kBelowFrame; at < kAboveFrame; at += kLine) {
+    for (size_t i = 0; i < count; ++i) {
+      if (frames[i] != nullptr) touch(frames[i] + at);
+    }
+  }
 }
 
 void Scheduler::run() {
-  while (!events_.empty()) {
-    const Event event = events_.top();
-    events_.pop();
+  TimedEvent event;
+  while (events_.pop(event)) {
+    if (fetched_ == 0) {
+      fetch_ahead();
+    } else {
+      --fetched_;
+    }
     now_ = event.time;
-    if (event.fibre >= 0) {
-      resume(event.fibre);
+    if ((event.target & kCall) == 0) {
+      resume(event.target);
       continue;
     }
-    const std::function<void()> function = std::move(calls_[event.call]);
-    free_calls_.push_back(event.call);
-    function();
+    const uint32_t slot = event.target & ~kCall;
+    calls_[slot]();
+    free_calls_.push_back(slot);
   }
 }
 

@@ -30,41 +30,32 @@ void SimCore::complain(const std::string& kind, const std::string& text) {
   }
 }
 
-bool SimCore::wait_until(Worker& worker, std::vector<int>& waiters, const std::function<bool()>& ready,
-                         const std::function<std::string()>& in_words, int64_t subject) {
-  if (stopped()) return false;
-  if (ready()) return true;
-  const Time began = scheduler.now();
-  worker.subject = subject;
-  while (!ready() && !stopped()) {
-    worker.awaiting = spec.with_data ? in_words() : "a signal";
-    waiters.push_back(worker.number);
-    worker.parked = true;
-    scheduler.park();
+void SimCore::wake_all(Waiters& waiters, Time delay) {
+  // The list has the last one first.
+  int first = Worker::kNoWorker;
+  for (int number = std::exchange(waiters.last, Worker::kNoWorker); number != Worker::kNoWorker;) {
+    const int before = std::exchange(workers[number].next_waiter, first);
+    first = std::exchange(number, before);
   }
-  worker.waiting += scheduler.now() - began;
-  if (spec.traced) {
-    spans.push_back({worker.number, SpanKind::kWait, began, scheduler.now(), subject, worker.epoch, worker.awaiting});
-  }
-  worker.awaiting.clear();
-  return !stopped();
-}
-
-void SimCore::wake(std::vector<int>& waiters, Time delay) {
-  for (const int number : waiters) {
-    Worker& worker = workers[number];
+  while (first != Worker::kNoWorker) {
+    Worker& worker = workers[first];
+    first = std::exchange(worker.next_waiter, Worker::kNoWorker);
     if (std::exchange(worker.parked, false)) scheduler.unpark(worker.fibre, disturbance.vary(delay));
   }
-  waiters.clear();
 }
 
-void SimCore::spend(Worker& worker, SpanKind kind, Time cost, int64_t subject, std::string detail) {
-  const Time began = scheduler.now();
-  scheduler.sleep(disturbance.vary(cost));
-  worker.busy += scheduler.now() - began;
-  if (spec.traced) {
-    spans.push_back({worker.number, kind, began, scheduler.now(), subject, worker.epoch, std::move(detail)});
-  }
+std::string SimCore::awaited_by(const Worker& worker) {
+  return worker.awaiting.empty() ? "a signal" : worker.awaiting;  // empty without data
+}
+
+void SimCore::trace_wait(const Worker& worker, Time began, int64_t subject) {
+  spans.push_back({worker.number, SpanKind::kWait, began, scheduler.now(), subject, worker.epoch, awaited_by(worker)});
+}
+
+void SimCore::trace_work(const Worker& worker, SpanKind kind, Time began, int64_t subject, int peer) {
+  std::string detail;
+  if (peer != kNoPeer) detail = fmt::format("{} rank {}", kind == SpanKind::kLoad ? "from" : "to", peer);
+  spans.push_back({worker.number, kind, began, scheduler.now(), subject, worker.epoch, std::move(detail)});
 }
 
 std::string SimCore::name_of(const Worker& worker) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/roles.h"
@@ -38,19 +39,28 @@ struct SimSpec {
   uint64_t seed = 0;
 };
 
-// A worker, what it is waiting for, and where its time went.
-struct Worker {
+// A worker, what it is waiting for, and where its time went.  What changes with every event is in the first
+// cache line.
+struct alignas(64) Worker {
   int number = 0;  // in the world
   int rank = 0;
-  Post post;
   uint64_t epoch = 0;  // of the launch it is in, 0 before the first
-  int fibre = -1;
-  bool parked = false;
-  std::string awaiting;  // in words, empty when it does not wait
-  int64_t subject = -1;  // the tile or chunk in hand
   Time busy = 0;
   Time waiting = 0;
   Time stores_land = 0;  // when its last store is there
+  int64_t subject = -1;  // the tile or chunk in hand
+  int fibre = -1;
+  int next_waiter = kNoWorker;  // in the list it is parked in
+  bool parked = false;
+  Post post;
+  std::string awaiting;  // in words, with data; empty when it does not wait
+
+  static constexpr int kNoWorker = -1;
+};
+
+// Workers parked for the same thing, linked through Worker::next_waiter.
+struct Waiters {
+  int last = Worker::kNoWorker;
 };
 
 enum class SpanKind { kTile, kCopy, kStore, kLoad, kWait };
@@ -73,6 +83,8 @@ struct Complaint {
 
 class SimCore {
  public:
+  static constexpr int kNoPeer = -1;
+
   explicit SimCore(const SimSpec& spec);
 
   SimSpec spec;
@@ -88,19 +100,49 @@ class SimCore {
   bool stopped() const { return !complaints_.empty(); }
   const std::vector<Complaint>& complaints() const { return complaints_; }
 
-  // Parks the worker until ready(), looking again whenever `waiters` is woken.  False: the world stopped.
-  bool wait_until(Worker& worker, std::vector<int>& waiters, const std::function<bool()>& ready,
-                  const std::function<std::string()>& in_words, int64_t subject);
-  void wake(std::vector<int>& waiters, Time delay);
+  // Parks the worker until ready(), looking again whenever those that enter(worker) has added it to are
+  // woken.  False: the world stopped.
+  template <class Ready, class Enter, class InWords>
+  bool wait_until(Worker& worker, const Ready& ready, const Enter& enter, const InWords& in_words, int64_t subject) {
+    if (stopped()) return false;
+    if (ready()) return true;
+    const Time began = scheduler.now();
+    worker.subject = subject;
+    while (!ready() && !stopped()) {
+      if (spec.with_data) worker.awaiting = in_words();
+      enter(worker);
+      worker.parked = true;
+      scheduler.park();
+    }
+    worker.waiting += scheduler.now() - began;
+    if (spec.traced) trace_wait(worker, began, subject);
+    if (spec.with_data) worker.awaiting.clear();
+    return !stopped();
+  }
+  void enter(Waiters& waiters, Worker& worker) { worker.next_waiter = std::exchange(waiters.last, worker.number); }
+  // Those who came first are woken first.
+  void wake(Waiters& waiters, Time delay) {
+    if (waiters.last != Worker::kNoWorker) wake_all(waiters, delay);
+  }
 
   // The worker is busy for `cost`, varied.
-  void spend(Worker& worker, SpanKind kind, Time cost, int64_t subject, std::string detail = {});
+  void spend(Worker& worker, SpanKind kind, Time cost, int64_t subject, int peer = kNoPeer) {
+    const Time began = scheduler.now();
+    scheduler.sleep(disturbance.vary(cost));
+    worker.busy += scheduler.now() - began;
+    if (spec.traced) trace_work(worker, kind, began, subject, peer);
+  }
 
   // "rank 3 compute 1", and with what it is about: ", launch 2, tile 7".
   static std::string name_of(const Worker& worker);
   static std::string whereabouts(const Worker& worker, uint64_t epoch, int64_t subject);
+  static std::string awaited_by(const Worker& worker);
 
  private:
+  void wake_all(Waiters& waiters, Time delay);
+  void trace_wait(const Worker& worker, Time began, int64_t subject);
+  void trace_work(const Worker& worker, SpanKind kind, Time began, int64_t subject, int peer);
+
   std::vector<Complaint> complaints_;
 };
 

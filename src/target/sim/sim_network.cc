@@ -4,7 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "target/sim/plain_atomics.h"
@@ -53,7 +55,7 @@ bool SimNetwork::put(Worker& worker, const RingView& ring, const Put& put, int64
   const RingProducer<PlainAtomics> producer{ring};
   const uint64_t claimed = producer.claim();
   const bool free = core_.wait_until(
-      worker, end.waiters, [&] { return producer.is_free(claimed); },
+      worker, [&] { return producer.is_free(claimed); }, [&](Worker& waiter) { core_.enter(end.waiters, waiter); },
       [] { return std::string("room in the command ring"); }, subject);
   if (!free) return false;
   const WindowTable windows{nullptr, window_ids_.data(), nullptr, core_.spec.world.ranks};
@@ -70,7 +72,7 @@ bool SimNetwork::settle(Worker& worker, uint64_t completed) {
   if (completed == 0) return !core_.stopped();
   End& end = ends_[worker.rank];
   const bool settled = core_.wait_until(
-      worker, end.waiters, [&] { return end.completed >= completed; },
+      worker, [&] { return end.completed >= completed; }, [&](Worker& waiter) { core_.enter(end.waiters, waiter); },
       [&] { return fmt::format("{} puts to complete ({} have)", completed, end.completed); }, -1);
   if (settled) memory_.acquire(worker, end.completed_clock);
   return settled;
@@ -86,6 +88,8 @@ void SimNetwork::close() {
 void SimNetwork::run_proxy(int rank) {
   End& end = ends_[rank];
   RingConsumer<PlainAtomics> consumer(ring(rank));
+  std::optional<Time> full_since;
+  const Costs& costs = core_.spec.costs;
   while (!closed_ && !core_.stopped()) {
     const Command* command = consumer.peek();
     if (command == nullptr) {
@@ -94,13 +98,25 @@ void SimNetwork::run_proxy(int rank) {
       continue;
     }
     if (core_.disturbance.happens_one_in(16)) core_.scheduler.sleep(core_.disturbance.vary(kStall));
-    core_.scheduler.sleep(core_.disturbance.vary(core_.spec.costs.proxy_per_command));
-    if (end.in_flight >= kMostInFlight || core_.disturbance.happens_one_in(16)) continue;  // the fabric is full
+    core_.scheduler.sleep(core_.disturbance.vary(full_since ? next_look(*full_since) : costs.proxy_per_command));
+    if (end.in_flight >= kMostInFlight || core_.disturbance.happens_one_in(16)) {  // the fabric is full
+      if (!full_since) full_since = core_.scheduler.now();
+      continue;
+    }
+    full_since.reset();
     const uint64_t ticket = consumer.position();
     start(rank, *command, ticket, end.origins[ticket & (core_.spec.ring_capacity - 1)]);
     consumer.pop();
     core_.wake(end.waiters, core_.spec.costs.proxy_wake);
   }
+}
+
+// A proxy looks again after the time of a command.  Where that takes thousands of looks, for a slow network or
+// a quick proxy, it is a thousandth late instead, so that a run ends whatever the rates.
+Time SimNetwork::next_look(Time full_since) const {
+  const Time usual = core_.spec.costs.proxy_per_command;
+  if (core_.disturbance.on()) return usual;
+  return std::max({usual, kNanosecond, (core_.scheduler.now() - full_since) / 1024});
 }
 
 void SimNetwork::start(int rank, const Command& command, uint64_t ticket, const Origin& origin) {

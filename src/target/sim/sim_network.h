@@ -49,8 +49,8 @@ class SimNetwork {
     std::vector<Origin> origins;  // by slot
     std::deque<bool> done;        // tickets from `completed` on
     Clock completed_clock;
-    std::vector<int> waiters;  // for consumed or completed
-    int proxy = -1;            // fibre
+    Waiters waiters;  // for consumed or completed
+    int proxy = -1;   // fibre
     bool proxy_parked = false;
     int in_flight = 0;
     Link out;
@@ -59,6 +59,7 @@ class SimNetwork {
   };
 
   void run_proxy(int rank);
+  Time next_look(Time full_since) const;
   void start(int rank, const Command& command, uint64_t ticket, const Origin& origin);
   void land(int rank, const Command& command, uint64_t ticket, const Origin& origin);
   void complete(int rank, uint64_t ticket, const Clock& clock);

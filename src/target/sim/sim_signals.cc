@@ -3,46 +3,83 @@
 #include "target/sim/sim_signals.h"
 
 #include <fmt/format.h>
+#include <sys/mman.h>
 
-#include <algorithm>
+#include "base/check.h"
 
 namespace mk::sim {
+namespace {
 
-SimSignals::SimSignals(SimCore& core, SimMemory& memory)
-    : core_(core), memory_(memory), states_(static_cast<size_t>(core.spec.world.size()) * core.spec.num_signals) {}
+// Payments hit signals all over the place: with small pages each would miss the TLB.  Only advice.
+void use_huge_pages(void* memory, size_t bytes) {
+  constexpr uintptr_t kHugePage = uintptr_t{1} << 21;
+  const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) & ~(kHugePage - 1);
+  if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
 
-bool SimSignals::wait(Worker& worker, uint32_t signal, uint64_t wanted, int64_t subject) {
-  if (!exists(worker.rank, signal)) return false;
-  State& s = state(worker.rank, signal);
-  s.awaited = std::max(s.awaited, wanted);
-  const bool seen = core_.wait_until(
-      worker, s.waiters, [&] { return s.value >= wanted; },
-      [&] { return fmt::format("{} to reach {} (it holds {})", core_.spec.signal_name(signal), wanted, s.value); },
-      subject);
-  if (!seen) return false;
+}  // namespace
+
+SimSignals::SimSignals(SimCore& core, SimMemory& memory) : core_(core), memory_(memory) {
+  const WorldShape& world = core.spec.world;
+  check_arg(core.workers.size() < (size_t{1} << kWaiterBits), "the world has {} workers; at most {} are simulated",
+            core.workers.size(), (1 << kWaiterBits) - 1);
+  check_arg(world.nodes <= (1 << kPayerBits) - static_cast<int>(kPuts),
+            "the world has {} nodes; at most {} are simulated", world.nodes,
+            (1 << kPayerBits) - static_cast<int>(kPuts));
+  const size_t count = static_cast<size_t>(world.size()) * core.spec.num_signals;
+  states_.reserve(count);
+  use_huge_pages(states_.data(), count * sizeof(State));
+  states_.resize(count);
+  if (core.spec.with_data) payments_.resize(count);
+}
+
+void SimSignals::acquire(const Worker& worker, uint32_t signal, uint64_t wanted) {
   uint64_t acquired = 0;
-  for (const Payment& payment : s.payments) {
+  for (const Payment& payment : payments_[index(worker.rank, signal)]) {
     if (acquired >= wanted) break;
     memory_.acquire(worker, payment.clock);
     acquired = payment.total;
   }
-  return true;
 }
 
 void SimSignals::pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock, int put_by) {
   if (!exists(signal.rank, signal.index)) return;
   State& s = state(signal.rank, signal.index);
-  const std::string broken = put_by < 0 ? s.payers.pay_by_add(signal) : s.payers.pay_by_put(put_by, signal);
-  if (!broken.empty()) return core_.complain("rule", broken);
+  // A put stays on its rail, so that its node tells who sent it.
+  const uint64_t payer = put_by < 0 ? kAdds : kPuts + static_cast<uint64_t>(core_.spec.world.node_of(put_by));
+  if (s.payer != payer && s.payer != kNobody) {
+    return core_.complain("rule", broken_payer_rule(signal, s.payer, put_by));
+  }
+  s.payer = payer;
+  if (amount > kMostValue - s.value) {
+    return core_.complain(
+        "rule", fmt::format("signal {} of rank {} is paid more than {}", signal.index, signal.rank, kMostValue));
+  }
   s.value += amount;
-  if (clock != nullptr) s.payments.push_back({s.value, clock});
-  core_.wake(s.waiters, core_.spec.costs.signal_latency / 2);
+  if (clock != nullptr) payments_[index(signal.rank, signal.index)].push_back({uint64_t{s.value}, clock});
+  Waiters waiters = waiters_of(s);
+  s.waiter = 0;
+  core_.wake(waiters, core_.spec.costs.signal_latency / 2);
 }
 
-bool SimSignals::exists(int rank, uint32_t signal) {
-  if (signal < core_.spec.num_signals) return true;
+std::string SimSignals::broken_payer_rule(const Signal& signal, uint64_t before, int put_by) const {
+  const WorldShape& world = core_.spec.world;
+  Payers payers;
+  if (before == kAdds) {
+    payers.pay_by_add(signal);
+  } else {
+    payers.pay_by_put(world.rank_at(static_cast<int>(before - kPuts), world.local_of(signal.rank)), signal);
+  }
+  return put_by < 0 ? payers.pay_by_add(signal) : payers.pay_by_put(put_by, signal);
+}
+
+std::string SimSignals::in_words(uint32_t signal, uint64_t wanted, uint64_t value) const {
+  return fmt::format("{} to reach {} (it holds {})", core_.spec.signal_name(signal), wanted, value);
+}
+
+void SimSignals::complain_missing(int rank, uint32_t signal) {
   core_.complain("rule", fmt::format("rank {} has no signal {}", rank, signal));
-  return false;
 }
 
 void SimSignals::check_balance() {
@@ -51,7 +88,7 @@ void SimSignals::check_balance() {
     if (s.value == s.awaited) continue;
     core_.complain("balance", fmt::format("at the end {} of rank {} holds {}, but {} was awaited",
                                           core_.spec.signal_name(static_cast<uint32_t>(i % core_.spec.num_signals)),
-                                          i / core_.spec.num_signals, s.value, s.awaited));
+                                          i / core_.spec.num_signals, uint64_t{s.value}, uint64_t{s.awaited}));
     return;
   }
 }

@@ -5,6 +5,7 @@
 // arrived.  That is the least a real memory system gives.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,7 +21,16 @@ class SimSignals {
  public:
   SimSignals(SimCore& core, SimMemory& memory);
 
-  bool wait(Worker& worker, uint32_t signal, uint64_t wanted, int64_t subject);
+  bool wait(Worker& worker, uint32_t signal, uint64_t wanted, int64_t subject) {
+    if (!exists(worker.rank, signal)) return false;
+    State& s = state(worker.rank, signal);
+    s.awaited = std::max<uint64_t>(s.awaited, std::min(wanted, kMostValue));
+    const bool seen = core_.wait_until(
+        worker, [&] { return s.value >= wanted; }, [&](Worker& waiter) { enter(s, waiter); },
+        [&] { return in_words(signal, wanted, s.value); }, subject);
+    if (seen && !payments_.empty()) acquire(worker, signal, wanted);
+    return seen;
+  }
 
   // Pays now; waiters see it a latency later.  `put_by` is the rank whose put pays, -1 for an add.
   void pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock, int put_by = -1);
@@ -28,27 +38,56 @@ class SimSignals {
   // Complains about the first signal that was not paid exactly what was awaited.
   void check_balance();
 
+  // Where a payment will look first.
+  const void* touched_by(const Signal& signal) const {
+    return signal.index < core_.spec.num_signals ? &states_[index(signal.rank, signal.index)] : nullptr;
+  }
+
  private:
+  static constexpr int kValueBits = 17;
+  static constexpr int kWaiterBits = 19;
+  static constexpr int kPayerBits = 11;
+  static constexpr uint64_t kMostValue = (uint64_t{1} << kValueBits) - 1;  // thousands of launches
+  static constexpr uint64_t kNobody = 0;
+  static constexpr uint64_t kAdds = 1;
+  static constexpr uint64_t kPuts = 2;
+
   struct Payment {
     uint64_t total;  // the value after it
     ClockSnapshot clock;
   };
+  // Eight bytes: a large world has tens of millions.
   struct State {
-    uint64_t value = 0;
-    uint64_t awaited = 0;
-    std::vector<Payment> payments;  // with data
-    Payers payers;
-    std::vector<int> waiters;
+    uint64_t value : kValueBits = 0;
+    uint64_t awaited : kValueBits = 0;
+    uint64_t waiter : kWaiterBits = 0;      // Waiters::last + 1
+    uint64_t payer : kPayerBits = kNobody;  // or kAdds, or kPuts + the node of the rank whose puts pay
   };
+  static_assert(sizeof(State) == sizeof(uint64_t));
 
-  bool exists(int rank, uint32_t signal);  // or complains
-  State& state(int rank, uint32_t signal) {
-    return states_[static_cast<size_t>(rank) * core_.spec.num_signals + signal];
+  bool exists(int rank, uint32_t signal) {  // or complains
+    if (signal < core_.spec.num_signals) return true;
+    complain_missing(rank, signal);
+    return false;
   }
+  size_t index(int rank, uint32_t signal) const { return static_cast<size_t>(rank) * core_.spec.num_signals + signal; }
+  State& state(int rank, uint32_t signal) { return states_[index(rank, signal)]; }
+  void enter(State& state, Worker& worker) {
+    Waiters waiters = waiters_of(state);
+    core_.enter(waiters, worker);
+    state.waiter = static_cast<uint64_t>(waiters.last + 1);
+  }
+  static Waiters waiters_of(const State& state) { return {static_cast<int>(state.waiter) - 1}; }
+
+  void acquire(const Worker& worker, uint32_t signal, uint64_t wanted);
+  std::string in_words(uint32_t signal, uint64_t wanted, uint64_t value) const;
+  void complain_missing(int rank, uint32_t signal);
+  std::string broken_payer_rule(const Signal& signal, uint64_t before, int put_by) const;
 
   SimCore& core_;
   SimMemory& memory_;
-  std::vector<State> states_;
+  std::vector<State> states_;                   // [rank][signal]
+  std::vector<std::vector<Payment>> payments_;  // likewise, with data
 };
 
 }  // namespace mk::sim

@@ -40,10 +40,11 @@ void SimWorld::launch(int rank) {
     Worker& worker = core_.worker(rank, index);
     worker.epoch = ranks_[rank].launched;
     memory_.acquire(worker, ranks_[rank].clock);
-    worker.fibre = core_.scheduler.spawn([this, &worker] {
+    const auto work = [this, &worker] {
       body_(worker);
       leave(worker);
-    });
+    };
+    worker.fibre = core_.scheduler.spawn(work, &worker);
   }
 }
 
@@ -67,14 +68,14 @@ void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
   Time cost = Costs::transfer(bytes, costs.copy_gb_s);
-  std::string detail;
+  int peer = SimCore::kNoPeer;
   if (to.rank != from.rank) {
     const Time left = occupy(ranks_[from.rank].out, ranks_[to.rank].in, now, Costs::transfer(bytes, costs.nvlink_gb_s));
     cost = std::max(cost, left - now);
     ranks_[worker.rank].nvlink_bytes += bytes;
-    if (core_.spec.traced) detail = fmt::format("to rank {}", to.rank);
+    peer = to.rank;
   }
-  core_.spend(worker, SpanKind::kCopy, cost, subject, std::move(detail));
+  core_.spend(worker, SpanKind::kCopy, cost, subject, peer);
   memory_.copy(memory_.actor(worker, subject), to, from, bytes);
 }
 
@@ -91,7 +92,7 @@ void SimWorld::store(Worker& worker, const Place& to, uint64_t bytes, int64_t su
     cost = std::max(cost, occupy(ranks_[worker.rank].out, ranks_[to.rank].in, now, duration) - now);
     ranks_[worker.rank].nvlink_bytes += bytes;
   }
-  worker.stores_land = now + core_.disturbance.vary(cost);
+  worker.stores_land = later_by(now, core_.disturbance.vary(cost));
   memory_.write(memory_.actor(worker, subject), to, bytes);
   if (core_.spec.traced) {
     core_.spans.push_back({worker.number, SpanKind::kStore, now, worker.stores_land, subject, worker.epoch,
@@ -107,14 +108,14 @@ void SimWorld::load(Worker& worker, const Place& from, uint64_t bytes, int64_t s
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
   Time cost = Costs::transfer(bytes, 2 * costs.copy_gb_s);  // a copy reads and writes, this only reads
-  std::string detail;
+  int peer = SimCore::kNoPeer;
   if (from.rank != worker.rank) {
     const Time duration = Costs::transfer(bytes, costs.nvlink_gb_s);
     cost = std::max(cost, occupy(ranks_[from.rank].out, ranks_[worker.rank].in, now, duration) - now);
     ranks_[worker.rank].nvlink_bytes += bytes;
-    if (core_.spec.traced) detail = fmt::format("from rank {}", from.rank);
+    peer = from.rank;
   }
-  core_.spend(worker, SpanKind::kLoad, cost, subject, std::move(detail));
+  core_.spend(worker, SpanKind::kLoad, cost, subject, peer);
 }
 
 void SimWorld::land_stores(Worker& worker) {
@@ -130,15 +131,11 @@ void SimWorld::add(Worker& worker, const Signal& signal, uint64_t amount) {
   }
   const Time now = core_.scheduler.now();
   const Time landing = std::max(now, worker.stores_land) - now;
-  core_.scheduler.call_after(landing + core_.disturbance.vary(core_.spec.costs.nvlink_latency),
-                             [this, signal, amount, clock = memory_.release(worker)] {
-                               if (!core_.stopped()) signals_.pay(signal, amount, clock);
-                             });
-}
-
-void SimWorld::compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile) {
-  memory_.read(memory_.actor(worker, tile), rows, bytes);
-  core_.spend(worker, SpanKind::kTile, core_.spec.costs.tile(flops), tile);
+  const auto pay = [this, signal, amount, clock = memory_.release(worker)] {
+    if (!core_.stopped()) signals_.pay(signal, amount, clock);
+  };
+  core_.scheduler.call_after(landing + core_.disturbance.vary(core_.spec.costs.nvlink_latency), pay,
+                             signals_.touched_by(signal));
 }
 
 void SimWorld::report_stuck() {
@@ -148,8 +145,8 @@ void SimWorld::report_stuck() {
   for (const Worker& worker : core_.workers) {
     if (!worker.parked) continue;
     if (++stuck > kMostNamed) continue;
-    account +=
-        fmt::format("\n  {} waits for {}", SimCore::whereabouts(worker, worker.epoch, worker.subject), worker.awaiting);
+    account += fmt::format("\n  {} waits for {}", SimCore::whereabouts(worker, worker.epoch, worker.subject),
+                           SimCore::awaited_by(worker));
   }
   if (stuck > kMostNamed) account += fmt::format("\n  and {} more", stuck - kMostNamed);
   core_.complain("deadlock", fmt::format("nobody can go on; {} workers wait:{}", stuck, account));

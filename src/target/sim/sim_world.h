@@ -34,7 +34,10 @@ class SimWorld {
   // An add by a worker; it arrives a latency later, and after what the worker stored.
   void add(Worker& worker, const Signal& signal, uint64_t amount);
   // A tile's maths on rows of the worker's own rank.
-  void compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile);
+  void compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile) {
+    if (core_.spec.with_data) memory_.read(memory_.actor(worker, tile), rows, bytes);
+    core_.spend(worker, SpanKind::kTile, core_.spec.costs.tile(flops), tile);
+  }
 
   SimCore& core() { return core_; }
   const SimCore& core() const { return core_; }
