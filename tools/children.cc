@@ -85,7 +85,7 @@ void Children::take(Child& child, int status) {
   } else {
     child.end.death = fmt::format("was killed by {}", describe(WTERMSIG(status)));
   }
-  any_misused_ = any_misused_ || child.end.exit_code == kExitUsage;
+  any_misused_ = any_misused_ || child.end.exit_code == kExitUsage || child.end.exit_code == kExitOutput;
   any_failed_ = any_failed_ || child.end.exit_code != kExitCorrect;
   any_ended_ = true;
   last_end_ = Clock::now();
@@ -100,7 +100,7 @@ void Children::kill_late(const Patience& patience) {
     if (child.stopped_by != 0 && now >= std::max(child.since, last_end_) + kSoon) {
       kill_now(child, fmt::format("was stopped by {} and did not go on", describe(child.stopped_by)));
     } else if (now >= last_end_ + longest) {
-      // After wrong usage the others wait for a rank that does not come: nothing to say of them.
+      // They wait for a rank that does not come: nothing to say of them.
       kill_now(child, any_misused_ ? "" : fmt::format("had not ended {} ms after another rank", longest.count()));
     }
   }

@@ -32,7 +32,7 @@ class Children {
   };
 
   // Waits for all, in the order of their ranks.  One that does not end in time is killed: soon, if it was stopped by a
-  // signal and another has ended, or if another found wrong usage.
+  // signal and another has ended, or if another found wrong usage or nowhere to print to.
   std::vector<ChildEnd> wait_for_all(const Patience& patience);
 
  private:

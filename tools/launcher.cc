@@ -23,6 +23,7 @@
 #include "notices.h"
 #include "runtime/env_meeting.h"
 #include "runtime/launch_env.h"
+#include "runtime/world_state.h"
 #include "standard_streams.h"
 #include "usage.h"
 
@@ -55,6 +56,9 @@ int be_rank(const Seat& seat, const RunRequest& request, Notices& notices,
     const int code = body(seat);
     check_stdout_at_end();
     return code;
+  } catch (const OutputError& error) {
+    notices.say(seat.rank, error.what());
+    return kExitOutput;
   } catch (...) {
     const Complaint complaint = complaint_of(std::current_exception(), request);
     notices.say(seat.rank, complaint.text);
@@ -62,19 +66,18 @@ int be_rank(const Seat& seat, const RunRequest& request, Notices& notices,
   }
 }
 
-// What every rank said of its own failure, then who died: the cause is read last.  What all say is said once.
+// What every rank said of its own failure, then who died: the cause is read last.  What is wrong with the flags, or
+// with the output that all share, is thrown as if this process had found it.
 int report(const std::vector<ChildEnd>& ends, const Notices& notices) {
   int code = kExitCorrect;
   std::set<std::string> said;
   for (const ChildEnd& end : ends) {
+    if (end.exit_code == kExitOutput) throw OutputError(notices.of(end.rank));
     code = std::max(code, end.exit_code < 0 ? kExitFailed : end.exit_code);
     if (const std::string text = notices.of(end.rank); !text.empty()) said.insert(text);
   }
   const bool is_usage = std::ranges::any_of(ends, [](const ChildEnd& end) { return end.exit_code == kExitUsage; });
-  if (is_usage && said.size() == 1) {
-    warn_line("mkernel: {}", *said.begin());
-    return kExitUsage;
-  }
+  if (is_usage && said.size() == 1) throw UsageError(*said.begin());
   for (const ChildEnd& end : ends) {
     if (const std::string text = notices.of(end.rank); !text.empty()) {
       warn_line("mkernel: rank {}: {}", end.rank, text);
@@ -174,6 +177,11 @@ void tell_others(const std::string& why) {
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index) {
   const int nodes = *request.nodes;
   const int ranks = *request.ranks;
+  if (request.launcher ==
+      Launcher::kEnv) {  // what is wrong here is said before it is told: others then end this process
+    const runtime::LaunchEnv env = runtime::require_launch_env(runtime::environment);
+    runtime::check_world(runtime::shape_for(env, nodes, ranks), options);
+  }
   has_made_world = true;
   switch (request.launcher) {
     case Launcher::kFork: return World::join(seat.ids[index], seat.rank, nodes, ranks, request.device, options);

@@ -14,6 +14,7 @@ namespace mk::tools {
 constexpr int kExitCorrect = 0;
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
+constexpr int kExitOutput = 3;  // of a rank to its launcher only: what it prints cannot be written
 
 class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -18,6 +19,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kHelloTime{5000};  // for a stranger
 constexpr std::chrono::milliseconds kRefusalTime{50};  // for one that will not be heard again
+constexpr std::chrono::milliseconds kLinger{1500};     // for ranks that shall hear that the meeting has failed
+constexpr std::chrono::milliseconds kNews{100};        // between two words of rank 0 to those that have joined
+constexpr std::chrono::milliseconds kSilence{500};     // after which it does not answer
 constexpr std::chrono::milliseconds kLook{50};         // between looks at the clock
 constexpr int kMostRanks = 1 << 20;
 
@@ -53,7 +57,10 @@ class Guests {
   void admit(ProvenCaller caller) {
     const Hello& hello = caller.hello();
     if (const std::string why = mismatch_of(hello); !why.empty()) {
-      mismatch_ = why;
+      if (mismatch_.empty()) mismatch_ = why;
+      const int rank = static_cast<int>(hello.rank);
+      if (std::ranges::find(mismatched_, rank) == mismatched_.end()) mismatched_.push_back(rank);
+      std::ranges::sort(mismatched_);
       return caller.refuse(why);
     }
     if (members_[hello.rank] && !is_gone(members_[hello.rank])) {
@@ -67,8 +74,10 @@ class Guests {
     callers_[hello.rank] = hello.number;
   }
 
-  // Empty, or why a rank that knows the secret can never join: the ranks were started wrong, and no wait helps.
+  // Whether a rank that knows the secret can never join, and why: the ranks were started wrong, and no wait helps.
+  bool is_mismatched() const { return !mismatch_.empty(); }
   const std::string& mismatch() const { return mismatch_; }
+  const std::vector<int>& mismatched_ranks() const { return mismatched_; }
 
   void forget_gone() {
     for (Fd& member : members_) {
@@ -92,6 +101,7 @@ class Guests {
   std::vector<Fd>& members_;
   std::vector<uint32_t> callers_;
   std::string mismatch_;
+  std::vector<int> mismatched_;
 };
 
 std::vector<int> missing_from(const std::vector<Fd>& members) {
@@ -150,7 +160,7 @@ class Welcome {
 
   std::string trouble() const {
     const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_);
-    if (missing_.empty() || silence >= 3 * beat_of(timeout_)) {
+    if (missing_.empty() || silence >= kSilence) {
       return fmt::format("rank 0 has not answered for {} ms; rank {} waited {} ms for all {} ranks to join",
                          silence.count(), rank_, timeout_.count(), size_);
     }
@@ -220,11 +230,17 @@ std::vector<Fd> Bootstrap::gather_members(const Rendezvous& rendezvous) const {
     throw Error(code, why);
   };
   std::vector<int> missing = missing_from(members);
+  std::vector<int> told;
   Deadline next_news;
+  Deadline end = until;
   while (!missing.empty()) {
-    if (Clock::now() >= next_news) {
+    if (missing != told || Clock::now() >= next_news) {
       tell_missing(members, missing);
-      next_news = Clock::now() + beat_of(timeout_);
+      told = missing;
+      next_news = Clock::now() + kNews;
+    }
+    if (guests.is_mismatched() && (Clock::now() >= end || missing == guests.mismatched_ranks())) {
+      fail(ErrorCode::kFabric, guests.mismatch());
     }
     if (Clock::now() >= until) {
       fail(ErrorCode::kTimeout, fmt::format("rank 0 waited {} ms for ranks {} of {} to join{}", timeout_.count(),
@@ -234,7 +250,7 @@ std::vector<Fd> Bootstrap::gather_members(const Rendezvous& rendezvous) const {
     doorstep.watch(watched);
     poll(watched.data(), watched.size(), static_cast<int>(kLook.count()));
     doorstep.turn([&](ProvenCaller caller) { guests.admit(std::move(caller)); });
-    if (!guests.mismatch().empty()) fail(ErrorCode::kFabric, guests.mismatch());
+    if (guests.is_mismatched() && end == until) end = std::min(until, Clock::now() + kLinger);
     missing = missing_from(members);
     if (!missing.empty()) continue;
     guests.forget_gone();  // they may come again

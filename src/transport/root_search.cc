@@ -153,7 +153,7 @@ class RootSearch {
       case State::kAwaitsChallenge:
       case State::kAwaitsAnswer: break;
       case State::kHeard: return true;
-      case State::kRefused: throw Error(ErrorCode::kFabric, call.handshake->refusal());
+      case State::kRefused: throw Error(ErrorCode::kInvalidArgument, call.handshake->refusal());
       case State::kClosed: was_closed(call); break;
       case State::kStranger: fail(call, fmt::format("{} is not rank 0", to_text(call.place))); break;
     }

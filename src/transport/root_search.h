@@ -27,9 +27,10 @@ struct Root {
   Secret secret{};
 };
 
-// Throws Error: kTimeout at the deadline, with what was wrong with each address; kFabric if rank 0 refuses this rank,
-// or if whoever is at the addresses closes the connection, as a rank 0 with another secret does, again and again for a
-// quarter of the time: until then the id may yet change, or another rank 0 take the place of an old one.
+// Throws Error: kTimeout at the deadline, with what was wrong with each address; kInvalidArgument if rank 0 refuses
+// this rank, whose number or size is wrong; kFabric if whoever is at the addresses closes the connection, as a rank 0
+// with another secret does, again and again for a quarter of the time: until then the id may yet change, or another
+// rank 0 take the place of an old one.
 Root find_root(const IdSource& source, int rank, int size, Deadline deadline);
 
 }  // namespace mk

@@ -253,7 +253,8 @@ std::string Star::report(const std::string& why) {
   const milliseconds longest = std::exchange(has_reported_, true) ? milliseconds{0} : kVerdict;
   changed_.wait_until(lock, Clock::now() + longest, [&] { return !failure_.empty(); });
   if (failure_.empty()) return rank_ == 0 ? "" : silent_ranks();
-  return reporter_ == rank_ ? "" : failure_;
+  const bool is_same = reporter_ >= 0 && failure_ == fmt::format("rank {} failed: {}", reporter_, why);
+  return is_same ? "" : failure_;  // what all ranks find is the rank's own as well
 }
 
 std::string Star::failure() const {

@@ -74,7 +74,7 @@ class Limits(unittest.TestCase):
             if result.returncode != 0:
                 said.add(result.stderr)
         for text in said:
-            self.assertRegex(text, "cannot start another thread|out of memory")
+            self.assertRegex(text, "cannot start a thread|out of memory")
 
 
 if __name__ == "__main__":

@@ -32,8 +32,9 @@ class EnvLauncher(Launched):
                 results = self.run_all([torchrun(rank, 2, 2, port) for rank in range(4)], "ag_gemm", *flags)
                 for rank, (code, said, complained) in enumerate(results):
                     self.assertEqual((code, said), (2, ""), rank)
-                    self.assertEqual(len(complained.splitlines()), 1 if rank == 0 else 0, complained)
-                self.assertIn(word, results[0][2])
+                    self.assertEqual(len(complained.splitlines()), 1, complained)
+                    self.assertIn(f"mkernel: rank {rank}: ", complained)
+                    self.assertIn(word, complained)
 
     def test_ranks_that_ask_for_different_devices_are_named(self):
         port = free_port()
@@ -48,7 +49,7 @@ class EnvLauncher(Launched):
                                "--timeout-ms", 3000)
         self.assertEqual([code for code, _, _ in results], [1, 1])
         self.assertIn("ranks 2 of 3", results[0][2])
-        self.assertRegex(results[1][2], "ranks 2 of 3|all 3 ranks to join")  # whoever waited longer
+        self.assertIn("ranks 2 of 3", results[1][2])
 
     def test_without_a_launcher_env_is_refused(self):
         ((code, said, complained),) = self.run_all([{}], "--launcher", "env")

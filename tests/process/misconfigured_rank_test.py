@@ -56,8 +56,11 @@ def own_names(variables, launcher):
 
 
 def flags_of(variables, flags):
-    """All flags; the last counts.  Where the launcher's size is in question, it says what the world is."""
-    return [*FLAGS, *(() if "SIZE" in variables else SHAPE), *flags]
+    """All flags, those of `flags` in place of the usual.  Where the launcher's size is in question, it says what the world is."""
+    usual = [*FLAGS[1:], *(() if "SIZE" in variables else SHAPE)]
+    pairs = dict(zip(usual[::2], usual[1::2])) | dict(zip(flags[::2], flags[1::2]))
+    alone = flags[-1:] if len(flags) % 2 else ()
+    return [FLAGS[0], *(word for pair in pairs.items() for word in pair), *alone]
 
 
 class MisconfiguredRank(Launched):
