@@ -63,10 +63,24 @@ std::vector<ChildEnd> Children::wait_for_all(const Patience& patience) {
 
 void Children::look() {
   for (Child& child : children_) {
+    if (!child.is_running) continue;
     int status = 0;
-    while (child.is_running && waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED) > 0)
-      take(child, status);
+    pid_t changed = 0;
+    do {
+      changed = waitpid(child.process, &status, WNOHANG | WUNTRACED | WCONTINUED);
+      if (changed > 0) take(child, status);
+      if (changed < 0 && errno == ECHILD) lose(child);
+    } while (child.is_running && changed > 0);
   }
+}
+
+// Somebody else has asked how it ended.
+void Children::lose(Child& child) {
+  child.is_running = false;
+  child.end.death = "ended, and nobody knows how";
+  any_ended_ = true;
+  any_failed_ = true;
+  last_end_ = Clock::now();
 }
 
 void Children::take(Child& child, int status) {
@@ -85,32 +99,39 @@ void Children::take(Child& child, int status) {
   } else {
     child.end.death = fmt::format("was killed by {}", describe(WTERMSIG(status)));
   }
-  any_misused_ = any_misused_ || child.end.exit_code == kExitUsage || child.end.exit_code == kExitOutput;
+  is_hopeless_ = is_hopeless_ || child.end.exit_code == kExitUsage || child.end.exit_code == kExitOutput;
   any_failed_ = any_failed_ || child.end.exit_code != kExitCorrect;
   any_ended_ = true;
   last_end_ = Clock::now();
 }
 
 void Children::kill_late(const Patience& patience) {
-  if (!any_ended_) return;
   const auto now = Clock::now();
-  const milliseconds longest = any_misused_ ? kSoon : any_failed_ ? patience.after_failure : patience.after_success;
   for (Child& child : children_) {
-    if (!child.is_running) continue;
-    if (child.stopped_by != 0 && now >= std::max(child.since, last_end_) + kSoon) {
-      kill_now(child, fmt::format("was stopped by {} and did not go on", describe(child.stopped_by)));
-    } else if (now >= last_end_ + longest) {
-      // They wait for a rank that does not come: nothing to say of them.
-      kill_now(child, any_misused_ ? "" : fmt::format("had not ended {} ms after another rank", longest.count()));
-    }
+    if (!child.is_running || child.stopped_by == 0) continue;
+    const bool others_ended = any_ended_ && now >= std::max(child.since, last_end_) + kSoon;
+    if (!others_ended && now < child.since + patience.after_failure) continue;
+    kill_now(child, fmt::format("was stopped by {} and did not go on; it was killed", describe(child.stopped_by)));
+    is_hopeless_ = is_hopeless_ || !others_ended;
+  }
+  if (!any_ended_) return;
+  const milliseconds longest = is_hopeless_ ? kSoon : any_failed_ ? patience.after_failure : patience.after_success;
+  for (Child& child : children_) {
+    if (!child.is_running || now < last_end_ + longest) continue;
+    kill_now(child, fmt::format("had not ended {} ms after another rank; it was killed", longest.count()));
+    child.end.is_late = true;
   }
 }
 
 void Children::kill_now(Child& child, std::string death) {
   kill(child.process, SIGKILL);
-  reap(child.process);
+  const int status = reap(child.process);
+  if (WIFEXITED(status)) return take(child, status);  // it was quicker
   child.is_running = false;
-  child.end.death = death.empty() ? "" : fmt::format("{}; it was killed", death);
+  child.end.death = std::move(death);
+  any_ended_ = true;
+  any_failed_ = true;
+  last_end_ = Clock::now();
 }
 
 }  // namespace mk::tools

@@ -15,6 +15,8 @@ struct ChildEnd {
   int rank = 0;
   int exit_code = -1;   // -1 if it was killed
   std::string death{};  // "was killed by signal 9 (Killed)", or why it was killed here; empty if it exited
+  // It was killed here because of another that had died or failed: not the cause.
+  bool is_late = false;
 };
 
 class Children {
@@ -31,8 +33,9 @@ class Children {
     std::chrono::milliseconds after_success;  // of one: the others have work of their own left
   };
 
-  // Waits for all, in the order of their ranks.  One that does not end in time is killed: soon, if it was stopped by a
-  // signal and another has ended, or if another found wrong usage or nowhere to print to.
+  // Waits for all, in the order of their ranks.  One that does not end in time is killed: soon, if another found wrong
+  // usage or nowhere to print to.  So is one that was stopped by a signal, when another has ended or when the others
+  // must have noticed it; they then end soon.
   std::vector<ChildEnd> wait_for_all(const Patience& patience);
 
  private:
@@ -47,6 +50,7 @@ class Children {
 
   void look();
   void take(Child& child, int status);
+  void lose(Child& child);
   void kill_late(const Patience& patience);
   void kill_now(Child& child, std::string death);
 
@@ -54,7 +58,7 @@ class Children {
   Clock::time_point last_end_;
   bool any_ended_ = false;
   bool any_failed_ = false;
-  bool any_misused_ = false;
+  bool is_hopeless_ = false;  // the others cannot go on, and need no time to find out
 };
 
 }  // namespace mk::tools

@@ -147,7 +147,7 @@ Cluster load_cluster(const std::string& name) {
   reader.time_us("signal_latency_us", cluster.costs.signal_latency);
   reader.time_us("launch_us", cluster.costs.launch);
   reader.nothing_else();
-  constexpr int64_t kMostWorkers = 1 << 18;  // 8 GiB of fibres
+  constexpr int64_t kMostWorkers = 1 << 18;  // 2 GiB of stacks
   const int64_t workers = int64_t{cluster.world.nodes} * cluster.world.ranks * cluster.sms;
   check_usage(workers <= kMostWorkers, "--cluster is '{}': nodes x ranks x sms is {}; at most {} are simulated", name,
               workers, kMostWorkers);

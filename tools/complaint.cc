@@ -39,6 +39,8 @@ Complaint complaint_of(std::exception_ptr trouble, const RunRequest& request) {
     return {kExitFailed, "out of memory; try a smaller --m, --n, --k or --launches"};
   } catch (const std::exception& error) {
     return {kExitFailed, error.what()};
+  } catch (...) {
+    return {kExitFailed, "an exception that says nothing"};
   }
 }
 

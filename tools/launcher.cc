@@ -35,7 +35,7 @@ void name_process(int rank) { prctl(PR_SET_NAME, fmt::format("mkernel:{}", rank)
 
 // A World's waits are over at the deadline, and what it says after it takes a moment.
 Children::Patience patience_with_others(const RunRequest& request) {
-  constexpr std::chrono::milliseconds kMoment{500};
+  constexpr std::chrono::milliseconds kMoment{400};
   constexpr std::chrono::milliseconds kWork{60'000};  // checks of ranks that were right so far
   constexpr int64_t kMostMs = int64_t{1} << 40;       // as for a World
   int64_t timeout_ms = Options{}.timeout_ms;
@@ -46,6 +46,18 @@ Children::Patience patience_with_others(const RunRequest& request) {
   }
   const std::chrono::milliseconds timeout(std::clamp<int64_t>(timeout_ms, 0, kMostMs));
   return {timeout + kMoment, timeout + kWork};
+}
+
+// Whatever happens here stays here: an exception would end the other ranks, which this process knows as its parent
+// does.
+int complain_in(Notices& notices, int rank, const RunRequest& request) noexcept {
+  try {
+    const Complaint complaint = complaint_of(std::current_exception(), request);
+    notices.say(rank, complaint.text);
+    return complaint.exit_code;
+  } catch (...) {
+    return kExitFailed;
+  }
 }
 
 // The rank's whole life, in a process of its own.
@@ -60,9 +72,7 @@ int be_rank(const Seat& seat, const RunRequest& request, Notices& notices,
     notices.say(seat.rank, error.what());
     return kExitOutput;
   } catch (...) {
-    const Complaint complaint = complaint_of(std::current_exception(), request);
-    notices.say(seat.rank, complaint.text);
-    return complaint.exit_code;
+    return complain_in(notices, seat.rank, request);
   }
 }
 
@@ -83,8 +93,10 @@ int report(const std::vector<ChildEnd>& ends, const Notices& notices) {
       warn_line("mkernel: rank {}: {}", end.rank, text);
     }
   }
-  for (const ChildEnd& end : ends) {
-    if (!end.death.empty()) warn_line("mkernel: rank {} {}", end.rank, end.death);
+  for (const bool is_late : {true, false}) {
+    for (const ChildEnd& end : ends) {
+      if (!end.death.empty() && end.is_late == is_late) warn_line("mkernel: rank {} {}", end.rank, end.death);
+    }
   }
   return code;
 }
@@ -96,7 +108,8 @@ int fork_ranks(const RunRequest& request, Seat seat, const std::function<int(con
   const Children::Patience patience = patience_with_others(request);
   Notices notices(num_ranks);
   const pid_t parent = getpid();
-  Children children;  // an Error ends them
+  signal(SIGCHLD, SIG_DFL);  // whoever started this may have ignored it: then nobody tells how children end
+  Children children;         // an Error ends them
   for (int rank = 0; rank < num_ranks; ++rank) {
     const pid_t child = fork();
     if (child < 0) {
@@ -177,8 +190,8 @@ void tell_others(const std::string& why) {
 World make_world(const RunRequest& request, const Options& options, const Seat& seat, size_t index) {
   const int nodes = *request.nodes;
   const int ranks = *request.ranks;
-  if (request.launcher ==
-      Launcher::kEnv) {  // what is wrong here is said before it is told: others then end this process
+  // Checked here, so that this process prints its error before the others hear it: mpirun may then end this process.
+  if (request.launcher == Launcher::kEnv) {
     const runtime::LaunchEnv env = runtime::require_launch_env(runtime::environment);
     runtime::check_world(runtime::shape_for(env, nodes, ranks), options);
   }

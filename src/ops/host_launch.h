@@ -58,9 +58,10 @@ void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, L
       world.device().enter_default_stream(on_default);
       for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
       world.device().leave_default_stream(on_default);
-    } catch (const std::exception& error) {
-      world.stop(error);
-      throw;
+    } catch (const Error& error) {
+      throw world.explain(error);
+    } catch (const std::exception& error) {  // no memory, say
+      throw world.explain(Error(ErrorCode::kDevice, error.what()));
     }
   });
 }

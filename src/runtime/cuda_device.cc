@@ -60,6 +60,7 @@ bool find_gpu(cudaDeviceProp& properties) {
 }
 
 void load_kernels() {
+  cuda_driver();  // throws here if the driver is too old: later calls cannot
   int device = 0;
   check_cuda(cudaGetDevice(&device), "name the current device");
   KernelRegistry::of_process().load_all(device);

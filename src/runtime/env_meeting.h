@@ -18,7 +18,7 @@ namespace mk::runtime {
 std::unique_ptr<Bootstrap> meet(const LaunchEnv& env, int number, std::chrono::milliseconds timeout);
 
 // For a rank that cannot make that World, because of `why`: it meets the others all the same, so that they hear it at
-// once instead of waiting for this rank until their deadline.  If it cannot meet them, they do.
+// once instead of waiting for this rank until their deadline.  If it cannot meet them, nothing is thrown.
 void tell_all_ranks(const LaunchEnv& env, int number, const std::string& why, std::chrono::milliseconds timeout);
 
 }  // namespace mk::runtime

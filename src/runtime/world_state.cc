@@ -119,8 +119,21 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
   try {
     return make_plan(key, make_spec);
   } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInvalidArgument) throw;
+    if (error.code() == ErrorCode::kInvalidArgument && !failed()) throw;
     throw explain(error);
+  } catch (const std::exception& error) {  // no memory, say
+    throw explain(Error(ErrorCode::kDevice, error.what()));
+  }
+}
+
+// Before there is any plan, every rank's call begins with an agreement, which this answers.  Later the others may have
+// a plan and launch at once: then they hear of it only if that fails, as the numbers of exchanges must stay in step.
+void WorldState::tell_refusal(const std::string& why) {
+  if (bootstrap_ == nullptr) return;
+  if (plans_.empty()) {
+    bootstrap_->star().decline(why);
+  } else {
+    bootstrap_->star().mention(why);
   }
 }
 
@@ -170,8 +183,8 @@ std::vector<std::string> WorldState::exchange(const std::string& mine, const std
 }
 
 Error WorldState::explain(const Error& error) {
-  if (bootstrap_ == nullptr) return error;
   stop(error);
+  if (bootstrap_ == nullptr) return error;
   return explained(error, bootstrap_->star());
 }
 

@@ -52,14 +52,14 @@ class WorldState {
   // What every process of the World says, in the order of their ranks; all call it in the same order.
   std::vector<std::string> exchange(const std::string& mine, const std::string& what);
 
-  // Returns check().  If that refuses an argument, the ranks that make the same call are told, and refuse it as well.
+  // Returns check().  If that refuses an argument, the ranks that make the same call are told: those that come to agree
+  // on its problem refuse it as well.
   template <class Check>
   auto checked(Check&& check) -> decltype(check()) {
     try {
       return check();
     } catch (const Error& error) {
-      if (error.code() == ErrorCode::kInvalidArgument && bootstrap_ != nullptr)
-        bootstrap_->star().decline(error.what());
+      if (error.code() == ErrorCode::kInvalidArgument) tell_refusal(error.what());
       throw;
     }
   }
@@ -100,6 +100,7 @@ class WorldState {
     Star& star_;
   };
 
+  void tell_refusal(const std::string& why);
   Plan& make_plan(const std::string& key, const std::function<PlanSpec()>& make_spec);
   RingView make_ring();
   void connect_rails(const FabricHook& hook);

@@ -118,9 +118,17 @@ void check_sizes(int rank, int size, std::chrono::milliseconds timeout) {
   check_arg(timeout.count() >= 1, "timeout is {} ms; it must be at least 1", timeout.count());
 }
 
+// "1, 2, 3 and 900 more".
+std::string some_of(const std::vector<int>& ranks) {
+  constexpr size_t kMostNamed = 16;
+  const size_t named = std::min(ranks.size(), kMostNamed);
+  const std::string text = fmt::format("{}", fmt::join(ranks.begin(), ranks.begin() + static_cast<long>(named), ", "));
+  return ranks.size() == named ? text : fmt::format("{} and {} more", text, ranks.size() - named);
+}
+
 // What rank 0 says, again and again, to those that have joined.
 void tell_missing(const std::vector<Fd>& members, const std::vector<int>& missing) {
-  const std::string text = fmt::format("{}", fmt::join(missing, ", "));
+  const std::string text = some_of(missing);
   for (const Fd& member : members) {
     if (member) tell(member, MessageKind::kMissing, text);
   }
@@ -244,7 +252,7 @@ std::vector<Fd> Bootstrap::gather_members(const Rendezvous& rendezvous) const {
     }
     if (Clock::now() >= until) {
       fail(ErrorCode::kTimeout, fmt::format("rank 0 waited {} ms for ranks {} of {} to join{}", timeout_.count(),
-                                            fmt::join(missing, ", "), size_, doorstep.trouble()));
+                                            some_of(missing), size_, doorstep.trouble()));
     }
     std::vector<pollfd> watched;
     doorstep.watch(watched);

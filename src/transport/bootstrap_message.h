@@ -24,7 +24,8 @@ constexpr uint32_t kMostMessageBytes = 64 << 20;
 //
 // While ranks meet: kMissing says again and again who has not joined yet, kData that all have, kRefused why they
 // cannot. Once all have met (star.h): kData and kDeclined belong to an exchange, kFailed ends the World, kLeft is a
-// goodbye, and kBeat is a sign of life.
+// goodbye, kBeat is a sign of life,
+// and kNote is said again if the World fails.
 enum class MessageKind : uint32_t {
   kData = 1,
   kRefused = 2,
@@ -32,7 +33,8 @@ enum class MessageKind : uint32_t {
   kDeclined = 4,
   kFailed = 5,
   kLeft = 6,
-  kBeat = 7
+  kBeat = 7,
+  kNote = 8,
 };
 
 struct MessageHead {

@@ -46,23 +46,22 @@ void limit_by(FreeMemory& memory, uint64_t bytes, const std::string& limit) {
   if (bytes < memory.bytes) memory = {bytes, limit};
 }
 
-// Of one group; its parents limit as well.
-void limit_by_cgroup(FreeMemory& memory, const std::string& folder, const CgroupNames& names, uint64_t swap) {
+// Of one group; its parents limit as well.  The machine's swap is not counted: a group may have none of it.
+void limit_by_cgroup(FreeMemory& memory, const std::string& folder, const CgroupNames& names) {
   const std::optional<uint64_t> most = number_in(folder + "/" + names.most);
   const std::optional<uint64_t> used = number_in(folder + "/" + names.used);
   if (!most || !used) return;
   uint64_t caches = 0;
   for (const char* name : names.caches) caches += field_of(folder + "/memory.stat", name);
   const uint64_t needed = *used - std::min(*used, caches);
-  limit_by(memory, *most - std::min(*most, needed) + swap, "the memory cgroup " + folder);
+  limit_by(memory, *most - std::min(*most, needed), "the memory cgroup " + folder);
 }
 
-void limit_by_cgroups(FreeMemory& memory, const std::string& root, const CgroupNames& names, std::string group,
-                      uint64_t swap) {
+void limit_by_cgroups(FreeMemory& memory, const std::string& root, const CgroupNames& names, std::string group) {
   // In a container the path may be the machine's, of which only the last part is mounted, at the root.
   for (;; group.resize(group.rfind('/'))) {
     while (!group.empty() && group.back() == '/') group.pop_back();
-    limit_by_cgroup(memory, root + names.mount + group, names, swap);
+    limit_by_cgroup(memory, root + names.mount + group, names);
     if (group.find('/') == std::string::npos) return;
   }
 }
@@ -80,8 +79,8 @@ FreeMemory free_memory(const std::string& root) {
     const size_t controllers = line.find(':') + 1, path = line.find(':', controllers) + 1;
     if (controllers == 0 || path == 0) continue;
     const std::string names = line.substr(controllers, path - 1 - controllers);
-    if (names == "memory") limit_by_cgroups(memory, root, kVersion1, line.substr(path), swap);
-    if (names.empty()) limit_by_cgroups(memory, root, kVersion2, line.substr(path), swap);
+    if (names == "memory") limit_by_cgroups(memory, root, kVersion1, line.substr(path));
+    if (names.empty()) limit_by_cgroups(memory, root, kVersion2, line.substr(path));
   }
   return memory;
 }

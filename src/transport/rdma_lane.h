@@ -32,7 +32,7 @@ class RdmaLane {
   RdmaQueue& queue() const { return *queue_; }
   int device_idx() const { return device_idx_; }
 
-  // No more messages are under way from now on; a peer with less room for them would be sent them again and again.
+  // From now on at most so many messages are under way: a peer with less room would be sent the others again and again.
   void limit(int depth) { depth_ = std::min(depth_, depth); }
 
   int room() const { return depth_ - static_cast<int>(head_ - tail_); }

@@ -207,7 +207,7 @@ class RootSearch {
     std::erase(troubles, "");  // those there was no time for
     if (!name_trouble_.empty()) troubles.push_back(name_trouble_);
     for (const Name& name : names_) {
-      if (name.look_up) troubles.push_back(fmt::format("nobody says yet where '{}' is", name.endpoint.host));
+      if (name.look_up) troubles.push_back(fmt::format("the name '{}' is not resolved yet", name.endpoint.host));
     }
     if (!id_) troubles = {source_.trouble};
     throw Error(code, fmt::format("rank {} could not reach rank 0: {}", hello_.rank, fmt::join(troubles, "; ")));

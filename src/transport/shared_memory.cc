@@ -20,6 +20,7 @@ namespace {
 
 // Pages are taken in pieces, with a look at what is free before each: ranks that start together take together.
 constexpr uint64_t kPieceBytes = 64 << 20;
+constexpr uint64_t kLeastPieceBytes = 64 << 10;
 
 [[noreturn]] void fail(const char* what, uint64_t bytes, const std::string& why) {
   throw Error(ErrorCode::kDevice, fmt::format("cannot {} {} bytes of shared memory: {}", what, bytes, why));
@@ -35,6 +36,7 @@ std::byte* map(const Fd& file, size_t bytes) {
 // says so, as it has none; without the look the kernel would end a process to find more.
 void take_pages(const Fd& file, uint64_t bytes) {
   if (bytes > INT64_MAX) fail("make", bytes, "no file is as large");
+  uint64_t most = kPieceBytes;
   for (uint64_t taken = 0; taken < bytes;) {
     const FreeMemory memory = free_memory();
     if (memory.bytes < bytes - taken) {
@@ -42,9 +44,12 @@ void take_pages(const Fd& file, uint64_t bytes) {
            fmt::format("{} bytes are free of {}, and {} of them are missing", memory.bytes, memory.limit,
                        bytes - taken - memory.bytes));
     }
-    const uint64_t piece = std::min(kPieceBytes, bytes - taken);
+    const uint64_t piece = std::min(most, bytes - taken);
     const int error = posix_fallocate(file.number(), static_cast<off_t>(taken), static_cast<off_t>(piece));
-    if (error == EINTR) continue;
+    if (error == EINTR) {  // what was taken is given back then: smaller pieces fit between signals
+      most = std::max(most / 2, kLeastPieceBytes);
+      continue;
+    }
     if (error != 0) fail("make", bytes, std::strerror(error));
     taken += piece;
   }

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -19,7 +20,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kConsider{100};  // for rank 0 to think a report over
-// For what rank 0 makes of a report.
+// How long a rank waits for rank 0's conclusion on its report.
 constexpr milliseconds kVerdict{300};
 
 std::string name_of(const std::vector<int>& ranks) {
@@ -53,7 +54,12 @@ Star::~Star() {
     const std::lock_guard lock(mutex_);
     is_over_ = true;
     notify_ = nullptr;
-    send_to_all(MessageKind::kLeft, 0, "");
+    try {
+      if (failure_.empty() && !pending_.empty()) conclude(pending_, pending_reporter_);  // no time to think it over
+      send_to_all(MessageKind::kLeft, 0, "");
+    } catch (const std::exception&) {
+      // Without memory for a goodbye, the others find that this rank is gone.
+    }
   }
   wake();
   if (thread_.joinable()) thread_.join();
@@ -72,6 +78,7 @@ void Star::end_exchanges(ErrorCode code, const std::string& why) {
 
 std::vector<std::string> Star::all_gather(const std::string& mine, const std::string& what) {
   if (mine.size() > kMostMessageBytes / 2) {
+    decline(fmt::format("{} has {} bytes", what, mine.size()));
     throw Error(ErrorCode::kInvalidArgument,
                 fmt::format("{} has {} bytes; at most {} can be exchanged", what, mine.size(), kMostMessageBytes / 2));
   }
@@ -132,8 +139,10 @@ std::vector<std::string> Star::gather(Lock& lock, const std::string& mine, const
   for (auto& [rank, answer] : finish()) all.push_back(std::move(answer.text));
   const std::string text = joined(all);
   if (text.size() > kMostMessageBytes) {
-    end_exchanges(ErrorCode::kInvalidArgument, fmt::format("{} has {} bytes in all; at most {} can be exchanged", what,
-                                                           text.size(), kMostMessageBytes));
+    const std::string why =
+        fmt::format("{} has {} bytes in all; at most {} can be exchanged", what, text.size(), kMostMessageBytes);
+    conclude(why, -1);
+    end_exchanges(ErrorCode::kInvalidArgument, why);
   }
   send_to_all(MessageKind::kData, number, text);
   return all;
@@ -149,11 +158,14 @@ std::vector<std::string> Star::ask_root(Lock& lock, const std::string& mine, con
     if (root.has_left || !root.is_open) {
       end_exchanges(ErrorCode::kFabric, fmt::format("rank 0 has left the World before {}", what));
     }
+    if (Clock::now() >= root.heard + timeout_) {
+      end_exchanges(ErrorCode::kTimeout, fmt::format("{}; rank {} waits for it at {}", silent_ranks(), rank_, what));
+    }
     if (Clock::now() >= deadline) {
       end_exchanges(ErrorCode::kTimeout,
                     fmt::format("rank {} waited {} ms for rank 0 at {}", rank_, timeout_.count(), what));
     }
-    changed_.wait_until(lock, deadline);
+    changed_.wait_until(lock, std::min(deadline, root.heard + timeout_));
   }
   finished_ = number;
   const Answer answer = std::move(answers_[number][0]);
@@ -177,6 +189,24 @@ void Star::decline(const std::string& why) {
   }
 }
 
+// Whether others have come to an exchange that this one has not.
+bool Star::is_awaited(int rank) const {
+  if (!at_.empty() && (!answers_.contains(exchanges_) || !answers_.at(exchanges_).contains(rank))) return true;
+  return std::ranges::any_of(answers_, [&](const auto& entry) { return !entry.second.contains(rank); });
+}
+
+// Rank 0: those that wait began to do so at different times; the deadline is counted from the last word of the silent
+// one.
+void Star::check_silence() {
+  if (rank_ != 0 || !failure_.empty()) return;
+  for (const Link& link : links_) {
+    const bool is_silent = link.is_open && !link.has_left && Clock::now() >= link.heard + timeout_;
+    if (!is_silent || !is_awaited(link.rank)) continue;
+    const std::string waiting = waiting_ranks();
+    return conclude(fmt::format("{}; {}", silent_ranks(), at_.empty() ? waiting : "rank 0 is at " + at_), -1);
+  }
+}
+
 // A rank that dies takes its fabric with it: who was connected to it may report that before rank 0 has heard of the
 // death.
 void Star::think_over(int reporter, const std::string& why) {
@@ -187,9 +217,13 @@ void Star::think_over(int reporter, const std::string& why) {
 
 // Rank 0 puts what it knows in front of a report.
 void Star::consider() {
-  if (pending_.empty() || !failure_.empty() || Clock::now() < pending_until_) return;
+  if (!failure_.empty()) pending_.clear();  // it came too late
+  if (pending_.empty() || Clock::now() < pending_until_) return;
   std::string cause = silent_ranks();
-  if (cause.empty()) cause = missing_ranks();
+  if (cause.empty()) cause = missing_ranks(pending_reporter_);
+  for (const auto& [rank, note] : notes_) {
+    cause += fmt::format("{}rank {} refused a call: {}", cause.empty() ? "" : "; ", rank, note);
+  }
   if (cause.empty()) return conclude(pending_, pending_reporter_);
   conclude(fmt::format("{}; {}", cause, pending_), -1);
 }
@@ -218,18 +252,18 @@ std::string Star::silent_ranks() const {
 }
 
 // Those without which the exchange that rank 0 is in cannot end.
-std::string Star::missing_ranks() const {
+std::string Star::missing_ranks(int but) const {
   if (at_.empty()) return waiting_ranks();
   const auto found = answers_.find(exchanges_);
   std::vector<int> missing;
   for (const Link& link : links_) {
-    if (found == answers_.end() || !found->second.contains(link.rank)) missing.push_back(link.rank);
+    const bool is_missing = found == answers_.end() || !found->second.contains(link.rank);
+    if (is_missing && link.rank != but) missing.push_back(link.rank);
   }
-  std::erase(missing, pending_reporter_);
   return missing.empty() ? "" : fmt::format("{} did not come to {}", name_of(missing), at_);
 }
 
-// Those that wait in an exchange which rank 0 is not in: what they were needed for elsewhere does not go on.
+// Those that wait in an exchange which rank 0 is not in.  Whatever else needs them does not go on.
 std::string Star::waiting_ranks() const {
   std::vector<std::string> waiting;
   for (const auto& [number, answers] : answers_) {
@@ -238,6 +272,16 @@ std::string Star::waiting_ranks() const {
     }
   }
   return fmt::format("{}", fmt::join(waiting, ", "));
+}
+
+void Star::mention(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (links_.empty()) return;
+  if (rank_ == 0) {
+    notes_[0] = why;
+  } else if (links_.front().is_open) {
+    send(links_.front(), MessageKind::kNote, 0, why);
+  }
 }
 
 std::string Star::report(const std::string& why) {

@@ -6,12 +6,12 @@
 //   exchanges   all_gather; every rank comes to them in the same order
 //   refusals    `decline` answers the exchange that the other ranks may be at, without waiting for them
 //   failures    the first one that rank 0 learns of is told to all ranks, once.  A process that ends without a goodbye
-//   has
-//               failed; so has a rank that says so.
-//   beats       every rank hears from its neighbour in the star several times within a deadline.  Silence is no failure
-//   by
-//               itself; when something else failed, it tells which rank was stopped or cut off.
-// No call here waits longer than the deadline, and after a failure none waits at all.
+//               is one; so is what a rank reports.
+//   beats       every rank hears from its neighbour in the star several times within a deadline.  A rank that is
+//               silent for a whole deadline has failed if others wait for it in an exchange.  Silence alone is no
+//               failure; when something else failed, it tells which rank was stopped or cut off.
+// No exchange waits longer than the deadline, and after a failure none waits at all.  `report` and the goodbye wait for
+// less than half a second.
 #pragma once
 
 #include <chrono>
@@ -54,6 +54,10 @@ class Star {
   // This rank does not take part in the exchange that its peers come to with the same call, because of `why`.
   void decline(const std::string& why);
 
+  // This rank refused a call, because of `why`, of which nobody knows whether the others make an exchange.  It is part
+  // of what rank 0 says if the World fails.
+  void mention(const std::string& why);
+
   // This rank has failed, which all ranks are told.  Returns what is known of the cause: "rank 2 is gone: …", or that a
   // rank does not answer, or the first failure of another rank.  Empty if this rank's own failure is all there is.
   std::string report(const std::string& why);
@@ -61,7 +65,8 @@ class Star {
   // The first failure of this World that was heard of; empty if there is none.
   std::string failure() const;
 
-  // Called once, at the first failure, by the thread that reads: it must not call back.  An empty function ends it.
+  // Called at the first failure, by any thread, with the Star's lock held: it must not call back.  An empty function
+  // ends it.
   void on_failure(std::function<void()> notify);
 
  private:
@@ -83,6 +88,8 @@ class Star {
   using Lock = std::unique_lock<std::mutex>;
 
   void run();
+  void turn(Lock& lock);
+  void say_goodbye(Lock& lock);
   void part();
   void poll_links(Lock& lock, Clock::duration longest);
   void read(Link& link);
@@ -93,11 +100,13 @@ class Star {
   void send_to_all(MessageKind kind, uint32_t number, const std::string& text);
   void flush(Link& link);
   void beat();
+  bool is_awaited(int rank) const;
+  void check_silence();
   void think_over(int reporter, const std::string& why);
   void consider();
   void conclude(std::string text, int reporter);
   std::string silent_ranks() const;
-  std::string missing_ranks() const;
+  std::string missing_ranks(int but = -1) const;
   std::string waiting_ranks() const;
   std::vector<std::string> gather(Lock& lock, const std::string& mine, const std::string& what);
   std::vector<std::string> ask_root(Lock& lock, const std::string& mine, const std::string& what);
@@ -117,9 +126,10 @@ class Star {
   std::deque<Link> links_;
   std::map<uint32_t, std::map<int, Answer>> answers_;  // by exchange and rank; at other ranks than 0, rank 0's
   uint32_t exchanges_ = 0;                             // begun
-  uint32_t finished_ = 0;                              // of these: answers to them are too late
+  uint32_t finished_ = 0;                              // the last that is over: later answers to it are dropped
   std::string at_;                                     // the exchange that rank 0 waits in; empty if in none
   std::string broken_;                                 // why no exchange can follow; empty as long as one can
+  std::map<int, std::string> notes_;                   // at rank 0, by rank: the last thing it mentioned
   std::string failure_;
   int reporter_ = -1;  // whose report `failure_` is; -1 if it is more than a report
   bool has_reported_ = false;

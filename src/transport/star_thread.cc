@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <utility>
 
@@ -27,17 +28,35 @@ void Star::wake() const {
   [[maybe_unused]] const ssize_t written = write(wake_.number(), &one, sizeof(one));  // it is awake if there is no room
 }
 
+// Of a thread that throws, the process dies: without memory for what it heard, the World ends.
 void Star::run() {
   Lock lock(mutex_);
-  while (!is_over_) {
-    if (Clock::now() >= next_beat_) beat();
-    consider();
-    const Deadline next = pending_.empty() ? next_beat_ : std::min(next_beat_, pending_until_);
-    poll_links(lock, next - Clock::now());
+  try {
+    while (!is_over_) turn(lock);
+  } catch (const std::exception& error) {
+    for (Link& link : links_) {
+      link.is_open = false;
+      link.socket = Fd();
+    }
+    conclude(fmt::format("rank {} cannot hear other ranks: {}", rank_, error.what()), rank_);
+    return;
   }
+  say_goodbye(lock);
+}
+
+void Star::turn(Lock& lock) {
+  if (Clock::now() >= next_beat_) beat();
+  check_silence();
+  consider();
+  const Deadline next = pending_.empty() ? next_beat_ : std::min(next_beat_, pending_until_);
+  poll_links(lock, next - Clock::now());
+}
+
+// Until all have closed their ends, or do not answer.
+void Star::say_goodbye(Lock& lock) {
   const Deadline until = Clock::now() + kGoodbye;
-  part();
   const auto may_answer = [&](const Link& link) { return link.is_open && Clock::now() - link.heard < 3 * beat_; };
+  part();
   while (Clock::now() < until && std::ranges::any_of(links_, may_answer)) {
     poll_links(lock, until - Clock::now());
     part();
@@ -102,7 +121,7 @@ void Star::take(Link& link, const MessageHead& head, std::string text) {
     case MessageKind::kLeft: link.has_left = true; break;
     case MessageKind::kFailed:
       if (rank_ != 0) return conclude(std::move(text), static_cast<int>(head.number) - 1);
-      if (!pending_.empty()) return;
+      if (!pending_.empty() || !failure_.empty()) return;
       return think_over(link.rank, text);
     case MessageKind::kData:
     case MessageKind::kDeclined: {
@@ -117,7 +136,8 @@ void Star::take(Link& link, const MessageHead& head, std::string text) {
       answers_[head.number][link.rank] = std::move(answer);
       break;
     }
-    case MessageKind::kRefused:
+    case MessageKind::kNote: notes_[link.rank] = std::move(text); return;
+    case MessageKind::kRefused: return conclude(std::move(text), -1);  // the meeting failed when this rank was in it
     case MessageKind::kMissing: return lose(link, "it sent something that is no message of a World");
   }
   changed_.notify_all();
@@ -142,6 +162,7 @@ void Star::send(Link& link, MessageKind kind, uint32_t number, const std::string
   const MessageHead head{.kind = kind, .bytes = static_cast<uint32_t>(text.size()), .number = number};
   link.out.append(reinterpret_cast<const char*>(&head), sizeof(head)).append(text);
   flush(link);
+  if (!link.out.empty()) wake();  // the thread waits until there is room
 }
 
 void Star::send_to_all(MessageKind kind, uint32_t number, const std::string& text) {
@@ -157,8 +178,7 @@ void Star::flush(Link& link) {
     if (sent > 0) {
       link.num_sent += static_cast<size_t>(sent);
     } else if (errno != EINTR) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) wake();  // to wait until there is room
-      return;                                               // if the connection broke, the next read says so
+      return;  // there is no room yet, or the connection broke, which the next read says
     }
   }
   link.out.clear();

@@ -94,6 +94,48 @@ TEST(ProcessWorld, ARankAtAnotherProblemIsNamedBeforeAnythingRuns) {
   }));
 }
 
+// The others have a plan by then and exchange nothing: what one rank refuses alone must not bring exchanges out of
+// step.
+TEST(ProcessWorld, ARankMayTryAgainAfterACallThatItAloneRefused) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(3, [&](int rank) {
+    World world = World::join(id, rank, 1, 3, {.timeout_ms = 10'000});
+    AgGemmLaunch launch({1, 3}, kShape, DType::kFp32, 1);
+    const std::vector<AgGemmArgs> args = launch.args();
+    const auto call = [&] {
+      ag_gemm(world, std::span(&args[rank], 1));
+      world.synchronize();
+    };
+    call();
+    AgGemmArgs bad = args[rank];
+    bad.a.data = nullptr;
+    if (rank == 1 && !refuses({"a of rank 1"}, [&] { ag_gemm(world, std::span(&bad, 1)); })) return false;
+    call();
+    AgGemmLaunch other({1, 3}, {5, 7, 3}, DType::kFp32, 2);  // needs a plan, so all must be in step
+    const std::vector<AgGemmArgs> more = other.args();
+    ag_gemm(world, std::span(&more[rank], 1));
+    world.synchronize();
+    return !other.is_untouched(rank);
+  }));
+}
+
+// Where nobody has a plan yet, all ranks come to agree on one: what one refuses, all refuse, and may try again.
+TEST(ProcessWorld, WhatOneRankRefusesInTheFirstCallAllRefuseAndMayTryAgain) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(3, [&](int rank) {
+    World world = World::join(id, rank, 1, 3, {.timeout_ms = 10'000});
+    AgGemmLaunch launch({1, 3}, kShape, DType::kFp32, 1);
+    std::vector<AgGemmArgs> args = launch.args();
+    AgGemmArgs bad = args[rank];
+    if (rank == 2) bad.a.data = nullptr;
+    const auto word = rank == 2 ? "a of rank 2" : "rank 2 refuses the call: a of rank 2";
+    if (!refuses({word}, [&] { ag_gemm(world, std::span(&bad, 1)); })) return false;
+    ag_gemm(world, std::span(&args[rank], 1));
+    world.synchronize();
+    return !launch.is_untouched(rank);
+  }));
+}
+
 // Nobody tells how these end, so they must not count as right.
 TEST(Processes, OfWhoseEndNothingIsKnownHaveFailed) {
   const auto before = std::signal(SIGCHLD, SIG_IGN);

@@ -14,6 +14,7 @@ from pathlib import Path
 TAG = "MKERNEL_KILLS_RUN"
 NOT_INHERITED = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "MKERNEL_", "OMPI_", "PMI", "PRTE_", "MPI_", "SLURM_",
                  "LD_PRELOAD")
+MPIRUNS_OWN = "OMPI_MCA_"  # how this machine's mpirun is set up
 FOR_MPIRUN = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
               "OMPI_MCA_rmaps_base_oversubscribe": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
 RDMA = ("verbs", "efa")
@@ -78,7 +79,7 @@ class Run:
         self.seen = {self.launcher}  # all processes of this run that were ever found
 
     def environment(self):
-        own = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+        own = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED) or k.startswith(MPIRUNS_OWN)}
         name, value = self.mark.decode().split("=")
         return own | FOR_MPIRUN | {"HOME": str(self.folder / "home"), "TMPDIR": str(self.folder / "tmp"),
                                    "MKERNEL_MEET_DIR": str(self.folder / "meet"), name: value}

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <string>
@@ -60,6 +61,17 @@ TEST(Children, TellTheirExitCodes) {
   EXPECT_EQ(ends[1].death, "");
 }
 
+// Nobody is told how they end then, so this must not wait to be.
+TEST(Children, OfWhoseEndNothingIsKnownHaveFailed) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  tools::Children children;
+  children.add(start([] { return 0; }), 0);
+  const std::vector<tools::ChildEnd> ends = children.wait_for_all(kPatient);
+  std::signal(SIGCHLD, before);
+  EXPECT_EQ(ends[0].exit_code, -1);
+  EXPECT_EQ(ends[0].death, "ended, and nobody knows how");
+}
+
 TEST(Children, OneThatIsKilledIsNamedWithItsSignal) {
   tools::Children children;
   const pid_t victim = start(never_ends);
@@ -76,6 +88,7 @@ TEST(Children, OneThatDoesNotEndAfterAFailureIsKilledInTime) {
   const std::vector<tools::ChildEnd> ends =
       children.wait_for_all({.after_failure = milliseconds(500), .after_success = kAmple});
   EXPECT_EQ(ends[1].death, "had not ended 500 ms after another rank; it was killed");
+  EXPECT_TRUE(ends[1].is_late);
   EXPECT_TRUE(is_gone(stuck));
 }
 
@@ -90,6 +103,24 @@ TEST(Children, OneThatIsStoppedIsKilledSoonAfterAnotherEnds) {
   EXPECT_EQ(ends[0].death, "was stopped by signal 19 (Stopped (signal)) and did not go on; it was killed");
   EXPECT_LT(std::chrono::steady_clock::now() - begin, kAmple / 2);
   EXPECT_TRUE(is_gone(stuck));
+}
+
+// Nobody has ended: the others compute, and wait for it next.
+TEST(Children, OneThatIsStoppedForTooLongIsKilledAndTheOthersSoonAfterIt) {
+  tools::Children children;
+  const pid_t stopped = start(never_ends);
+  ASSERT_TRUE(stops(stopped));
+  const pid_t busy = start(never_ends);
+  children.add(stopped, 0);
+  children.add(busy, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<tools::ChildEnd> ends =
+      children.wait_for_all({.after_failure = milliseconds(500), .after_success = kAmple});
+  EXPECT_EQ(ends[0].death, "was stopped by signal 19 (Stopped (signal)) and did not go on; it was killed");
+  EXPECT_FALSE(ends[0].is_late);
+  EXPECT_TRUE(ends[1].is_late);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, kAmple / 2);
+  EXPECT_TRUE(is_gone(stopped) && is_gone(busy));
 }
 
 TEST(Children, OneThatGoesOnAfterAStopIsLeftAlone) {
@@ -111,13 +142,13 @@ TEST(Children, OneThatGoesOnAfterAStopIsLeftAlone) {
   EXPECT_EQ(ends[0].exit_code, 0);
 }
 
-TEST(Children, ThatWaitForOneWithWrongUsageAreEndedWithoutAWord) {
+TEST(Children, ThatWaitForOneWithWrongUsageAreEnded) {
   tools::Children children;
   children.add(start([] { return 2; }), 0);
   children.add(start(never_ends), 1);
   const std::vector<tools::ChildEnd> ends = children.wait_for_all(kPatient);
   EXPECT_EQ(ends[0].exit_code, 2);
-  EXPECT_EQ(ends[1].death, "");
+  EXPECT_TRUE(ends[1].is_late);
 }
 
 TEST(Children, ThatAreNotWaitedForAreEnded) {

@@ -65,6 +65,14 @@ TEST(Bootstrap, ARankWhoseDeadlineComesFirstNamesTheMissing) {
   meeting.is_unharmed();
 }
 
+// However many are missing, what rank 0 says of them is short.
+TEST(Bootstrap, ManyMissingRanksAreNamedInPart) {
+  Meeting meeting(3000, milliseconds(700));
+  Rank one = join(meeting.id, 1, 3000, milliseconds(500));
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"for ranks 2, 3, 4", "and 2982 more of 3000 to join"}, [&] { one.get(); }));
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"and 298", "more of 3000"}, [&] { meeting.root().get(); }));
+}
+
 TEST(Bootstrap, ARankZeroThatCannotLetAnybodyInSaysWhy) {
   auto rendezvous = std::make_unique<Rendezvous>();
   const Fd caller = connect_to(local_id(*rendezvous).endpoints.front(), Clock::now() + kAmple);

@@ -10,6 +10,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/eventually.h"
@@ -156,9 +157,27 @@ TEST(Star, ARankZeroThatDoesNotAnswerIsNamed) {
   std::vector<Fd> one;
   one.emplace_back(ends[1]);
   Star star(1, 2, std::move(one), milliseconds(400));
-  EXPECT_TRUE(
-      throws(ErrorCode::kTimeout, {"rank 1 waited 400 ms for rank 0 at words"}, [&] { star.all_gather("", "words"); }));
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"rank 0 has not answered for 4", "rank 1 waits for it at words"},
+                     [&] { star.all_gather("", "words"); }));
   EXPECT_NE(star.report("waited in vain").find("rank 0 has not answered for"), std::string::npos);
+}
+
+// Who comes late to an exchange does not wait a whole deadline for a rank that has been silent for one.
+TEST(Star, TheDeadlineOfASilentRankIsCountedFromItsLastWord) {
+  constexpr milliseconds kTimeout{2000};
+  Ranks ranks(3, kTimeout, 2);  // the puppet never beats
+  const auto begin = Clock::now();
+  std::this_thread::sleep_until(begin + kTimeout * 3 / 4);  // this rank computes meanwhile
+  EXPECT_TRUE(throws(ErrorCode::kFabric, {"rank 2 has not answered for", "rank 1 is at words"},
+                     [&] { ranks.stars[1]->all_gather("", "words"); }));
+  EXPECT_LT(Clock::now() - begin, kTimeout * 5 / 4);
+}
+
+TEST(Star, ASilentRankThatNobodyWaitsForIsNoFailure) {
+  Ranks ranks(3, milliseconds(100), 2);
+  std::this_thread::sleep_for(milliseconds(400));
+  EXPECT_EQ(ranks.stars[0]->failure(), "");
+  EXPECT_EQ(ranks.stars[1]->failure(), "");
 }
 
 TEST(Star, ADeathComesBeforeTheReportsThatItCauses) {
@@ -205,6 +224,13 @@ TEST(Star, WhereAllRefuseTheyAreInStepAgain) {
   Ranks ranks(4);
   ranks.each([&](Star& star, int) { star.decline("m is 481"); });
   ranks.exchange_is_right("after");
+}
+
+TEST(Star, WhatARankMentionedIsSaidWhenTheWorldFails) {
+  Ranks ranks(3);
+  ranks.stars[2]->mention("m is 481");
+  ranks.exchange_is_right("words");  // so rank 0 has heard it
+  EXPECT_EQ(ranks.stars[1]->report("waited in vain"), "rank 2 refused a call: m is 481; rank 1 failed: waited in vain");
 }
 
 TEST(Star, NoMessageOfAWorldEndsIt) {
