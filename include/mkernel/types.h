@@ -47,13 +47,14 @@ struct Tensor {
   int64_t cols = 0;
 };
 
-// A cudaStream_t on a GPU (it converts by itself).  Null, and cudaStreamLegacy, are CUDA's default stream, as everywhere
-// in CUDA: the launch comes after everything the default stream holds, and everything the default stream gets later
-// comes after the launch.  The kernel itself runs on the World's own stream of the rank, which events tie to the default
-// stream, so launches of several ranks of one process run side by side.  World::rank_stream is that stream without the
-// tie: a launch there is ordered with the rank's other launches only.  The default stream cannot be captured: while the
-// rank's own stream is being captured (World::fork), a null stream means that stream.  A program built with
-// --default-stream per-thread passes cudaStreamPerThread.  CPU worlds take null only: each rank has one queue.
+// A cudaStream_t on a GPU (it converts by itself).  Null, and cudaStreamLegacy, are CUDA's default stream, as
+// everywhere in CUDA: the launch comes after everything the default stream holds, and everything the default stream
+// gets later comes after the launch.  The kernel itself runs on the World's own stream of the rank, which events tie to
+// the default stream, so launches of several ranks of one process run side by side.  World::rank_stream is that stream
+// without the tie: a launch there is ordered with the rank's other launches only.  The default stream cannot be
+// captured: while the rank's own stream is being captured (World::fork), a null stream means that stream.  A program
+// that nvcc compiled with --default-stream per-thread passes cudaStreamPerThread.
+// CPU worlds take null only: each rank has one queue.
 using Stream = void*;
 
 }  // namespace mk

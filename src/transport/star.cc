@@ -215,11 +215,19 @@ void Star::think_over(int reporter, const std::string& why) {
   pending_until_ = Clock::now() + kConsider;
 }
 
+// Rank 0 was stopped itself and goes on: what others waited for in vain was its own part.
+std::string Star::own_stall() const {
+  if (stalled_for_ == Clock::duration{} || Clock::now() >= stalled_until_ + timeout_) return {};
+  const auto stall = std::chrono::duration_cast<milliseconds>(stalled_for_);
+  return fmt::format("rank {} did not run for {} ms", rank_, stall.count());
+}
+
 // Rank 0 puts what it knows in front of a report.
 void Star::consider() {
   if (!failure_.empty()) pending_.clear();  // it came too late
   if (pending_.empty() || Clock::now() < pending_until_) return;
   std::string cause = silent_ranks();
+  if (cause.empty()) cause = own_stall();
   if (cause.empty()) cause = missing_ranks(pending_reporter_);
   for (const auto& [rank, note] : notes_) {
     cause += fmt::format("{}rank {} refused a call: {}", cause.empty() ? "" : "; ", rank, note);

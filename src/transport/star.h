@@ -106,6 +106,7 @@ class Star {
   void consider();
   void conclude(std::string text, int reporter);
   std::string silent_ranks() const;
+  std::string own_stall() const;
   std::string missing_ranks(int but = -1) const;
   std::string waiting_ranks() const;
   std::vector<std::string> gather(Lock& lock, const std::string& mine, const std::string& what);
@@ -138,6 +139,8 @@ class Star {
   Deadline pending_until_;
   std::function<void()> notify_;
   Deadline next_beat_;
+  Clock::duration stalled_for_{};  // this process did not run, as if it was stopped; last, until then
+  Deadline stalled_until_;
   bool is_over_ = false;
   std::thread thread_;
 };

@@ -50,6 +50,10 @@ void Star::turn(Lock& lock) {
   consider();
   const Deadline next = pending_.empty() ? next_beat_ : std::min(next_beat_, pending_until_);
   poll_links(lock, next - Clock::now());
+  const Clock::duration late = Clock::now() - next;
+  if (late < 3 * beat_) return;
+  stalled_for_ = late;
+  stalled_until_ = Clock::now();
 }
 
 // Until all have closed their ends, or do not answer.

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-MPIRUNS_FILES = ("ompi.", "pmix", "prte", "openmpi")
+MPIRUNS_FILES = ("ompi.", "pmix", "prte", "openmpi", ".cache")  # the last is of an OpenCL that its hwloc looks for
 MPIRUNS_MEMORY = ("vader_segment.", "ompi", "pmix", "sem.")
 MPIRUN_KILLED = 128 + 9  # its exit code where the first rank that ended was killed
 KEPT = "secret"  # of the user, for all jobs
