@@ -59,8 +59,10 @@ void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, L
       for (int i = 0; i < world.members().count; ++i) launch(first + i, args[i]);
       world.device().leave_default_stream(on_default);
     } catch (const Error& error) {
+      world.stop(error);
       throw world.explain(error);
     } catch (const std::exception& error) {  // no memory, say
+      world.stop(error);
       throw world.explain(Error(ErrorCode::kDevice, error.what()));
     }
   });

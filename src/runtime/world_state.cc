@@ -183,8 +183,8 @@ std::vector<std::string> WorldState::exchange(const std::string& mine, const std
 }
 
 Error WorldState::explain(const Error& error) {
-  stop(error);
   if (bootstrap_ == nullptr) return error;
+  stop(error);
   return explained(error, bootstrap_->star());
 }
 

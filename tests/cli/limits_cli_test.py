@@ -31,6 +31,11 @@ def run(command, limits, program=None, **how):
                           preexec_fn=limit, **how)
 
 
+def memory_beyond_the_program(megabytes):
+    """With all its kernels the program is large, and what does not even fit itself is killed when it starts."""
+    return resource.RLIMIT_AS, megabytes * MEGABYTE + os.path.getsize(PROGRAM)
+
+
 class Limits(unittest.TestCase):
     def check(self, commands, limits, **how):
         for command in commands:
@@ -43,14 +48,14 @@ class Limits(unittest.TestCase):
 
     def test_little_memory_ends_no_command_by_a_signal(self):
         for megabytes in (30, 60, 100, 180, 400):
-            self.check((*COMMANDS, NETBENCH), [(resource.RLIMIT_AS, megabytes * MEGABYTE)])
+            self.check((*COMMANDS, NETBENCH), [memory_beyond_the_program(megabytes)])
 
     # Where a stack of a fibre, and what a fibre itself allocates, cannot be had.
     def test_little_memory_ends_no_simulation_by_a_signal(self):
         if "fuzz, sim:" in run(("info",), []).stdout:
             self.skipTest("this build has no simulator")
         for megabytes in (18, 30, 40, 60, 80, 100, 200):
-            self.check(SIMULATED, [(resource.RLIMIT_AS, megabytes * MEGABYTE)])
+            self.check(SIMULATED, [memory_beyond_the_program(megabytes)])
 
     def test_few_descriptors_end_no_command_by_a_signal(self):
         for descriptors in (4, 8, 16):
@@ -70,7 +75,7 @@ class Limits(unittest.TestCase):
     def test_a_thread_that_cannot_be_had_is_said_and_not_who_waited_for_it(self):
         said = set()
         for megabytes in range(120, 420, 40):
-            result = run(("run", "ag_gemm", *WORLD), [(resource.RLIMIT_AS, megabytes * MEGABYTE)])
+            result = run(("run", "ag_gemm", *WORLD), [memory_beyond_the_program(megabytes)])
             if result.returncode != 0:
                 said.add(result.stderr)
         for text in said:
