@@ -202,7 +202,7 @@ TEST_F(EnvMeeting, AnythingInPlaceOfTheFileIsReplaced) {
 TEST_F(EnvMeeting, WhatAKilledRootLeavesIsGoneAfterTheNextMeetingInTheFolder) {
   int num_left = 0;
   for (int i = 0; i < 40; ++i) {
-    run_killed_after(std::chrono::microseconds(i * 50),
+    run_killed_after(std::chrono::microseconds(i * i * 50),
                      [&] { runtime::meet(by_file(0, fmt::format("killed{}", i)), 0, kAmple); });
     num_left = std::max(num_left, static_cast<int>(num_files()));
   }
