@@ -3,12 +3,14 @@
 // is named.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <csignal>
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "runtime/host_device.h"
@@ -195,6 +197,34 @@ TEST(ProcessWorld, ARankOfAnotherNodeThatDiesIsNamedByItsRail) {
              std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
     })) << net;
   }
+}
+
+// mpirun continues a stopped rank before it ends it: what rank 0 then says of others must not hide that it was stopped.
+TEST(ProcessWorld, ARankZeroThatWasStoppedAndGoesOnSaysSo) {
+  constexpr std::chrono::milliseconds kTimeout{2000};
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  const pid_t root = fork();
+  if (root == 0) {
+    close(ends[1]);
+    std::vector<Fd> members(2);
+    members[1] = Fd(ends[0]);
+    const Star star(0, 2, std::move(members), kTimeout);
+    for (;;) pause();
+  }
+  close(ends[0]);
+  std::vector<Fd> to_root;
+  to_root.emplace_back(ends[1]);
+  Star star(1, 2, std::move(to_root), kTimeout);
+  std::this_thread::sleep_for(beat_of(kTimeout));  // the other is at its beats by now
+  kill(root, SIGSTOP);
+  std::this_thread::sleep_for(5 * beat_of(kTimeout));  // as long as it is stopped, it is silent
+  kill(root, SIGCONT);
+  std::this_thread::sleep_for(beat_of(kTimeout));
+  EXPECT_NE(star.report("waited in vain").find("rank 0 did not run for"), std::string::npos) << star.failure();
+  kill(root, SIGKILL);
+  int status = 0;
+  EXPECT_EQ(waitpid(root, &status, 0), root);
 }
 
 TEST(ProcessWorld, ArgumentsAreForTheRanksThatAreHere) {
