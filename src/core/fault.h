@@ -16,6 +16,7 @@ enum class FaultKind : uint32_t {
   kSignal,     // a signal did not reach what was wanted in time
   kRingFull,   // the proxy did not take a command in time
   kUnsettled,  // puts did not complete in time
+  kNoMemory,   // the worker could not allocate
   kStopped,    // somebody else failed while this worker waited for what the record names
 };
 

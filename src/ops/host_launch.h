@@ -3,6 +3,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <span>
 #include <utility>
 #include <vector>
@@ -25,8 +26,12 @@ void launch_on_host(runtime::WorldState& world, const RankView& view, const Role
     const Post post = roles.post_of(worker);
     cpu::CpuMachine machine(view, post, worker, trace != nullptr);
     if (!machine.begin()) return;
-    work(machine, post);
-    if (trace != nullptr) trace->append(machine.events());
+    try {
+      work(machine, post);
+      if (trace != nullptr) trace->append(machine.events());
+    } catch (const std::bad_alloc&) {  // an exception that leaves a thread ends the process
+      machine.give_up_without_memory();
+    }
   });
 }
 

@@ -21,6 +21,10 @@ std::string what_was_awaited(const FaultRecord& record, const SignalNamer& signa
 }  // namespace
 
 std::string describe_fault(const FaultRecord& record, int64_t timeout_ms, const SignalNamer& signal_name) {
+  if (record.kind == FaultKind::kNoMemory) {
+    return fmt::format("rank {} {} {} ran out of memory, launch {}", record.rank, name_of(record.role), record.worker,
+                       record.epoch);
+  }
   const std::string subject = record.tile < 0 ? "" : fmt::format(", {} {}", subject_of(record.role), record.tile);
   const std::string how =
       record.kind == FaultKind::kStopped ? "was stopped while it waited" : fmt::format("waited {} ms", timeout_ms);
@@ -34,6 +38,7 @@ std::string describe_faults(const std::vector<FaultRecord>& records, int64_t tim
   // Who was stopped suffered; who timed out saw the cause.  Communication roles stand nearer to it.
   const auto worst = std::min_element(records.begin(), records.end(), [](const auto& a, const auto& b) {
     const auto order = [](const FaultRecord& r) {
+      if (r.kind == FaultKind::kNoMemory) return -1;
       return (r.kind == FaultKind::kStopped ? 2 : 0) + (r.role == Role::kCompute ? 1 : 0);
     };
     return order(a) < order(b);

@@ -76,7 +76,8 @@ void HostDevice::synchronize() {
 
 void HostDevice::mark(int rank) {
   Rank& r = at(rank);
-  r.team.submit(1, [&r](int) { r.marks.push_back(std::chrono::steady_clock::now()); });
+  auto& mark = r.marks.emplace_back();  // here, where an Error can be thrown
+  r.team.submit(1, [&mark](int) { mark = std::chrono::steady_clock::now(); });
 }
 
 std::vector<double> HostDevice::take_spans_us(int rank) {

@@ -52,8 +52,8 @@ class HostDevice : public Device {
  private:
   struct Rank {
     explicit Rank(int rank);
-    std::vector<std::chrono::steady_clock::time_point> marks;  // written by the team, read when drained
-    Team team;                                                 // last: its threads end before marks do
+    std::deque<std::chrono::steady_clock::time_point> marks;  // written by the team, read when drained
+    Team team;                                                // last: its threads end before marks do
   };
 
   Rank& at(int rank) { return ranks_[rank - first_]; }

@@ -115,6 +115,7 @@ void Rails::connect(const std::vector<std::string>& addresses) {
   std::vector<std::exception_ptr> troubles(ends_.size());
   std::exception_ptr not_started;  // why ranks wait in vain, if they do
   std::vector<std::thread> threads;
+  threads.reserve(ends_.size());
   for (size_t i = 0; i < ends_.size(); ++i) {
     const auto connect_one = [&, i] {
       try {
@@ -126,7 +127,7 @@ void Rails::connect(const std::vector<std::string>& addresses) {
     try {
       const std::string purpose = fmt::format("rank {} to connect its fabric", members_.first + static_cast<int>(i));
       threads.push_back(start_thread(purpose, connect_one));
-    } catch (const Error&) {
+    } catch (...) {
       not_started = std::current_exception();
       break;  // those that have started give up at the deadline
     }

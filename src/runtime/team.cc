@@ -20,6 +20,7 @@ Team::~Team() {
 
 void Team::submit(int workers, Job job) {
   const std::lock_guard lock(mutex_);
+  threads_.reserve(workers);  // a thread that has started but has no place in the vector would end the process
   while (static_cast<int>(threads_.size()) < workers) {
     const int worker = static_cast<int>(threads_.size());
     threads_.push_back(start_thread(fmt::format("worker {} of {}", worker, whose_),

@@ -53,8 +53,8 @@ Digest hmac_sha256(std::span<const std::byte> key, std::span<const std::byte> me
   const unsigned char* const made = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), chars(message),
                                          message.size(), reinterpret_cast<unsigned char*>(digest.data()), &bytes);
   if (made == nullptr || bytes != digest.size()) {
-    throw Error(ErrorCode::kUnavailable,
-                "OpenSSL's libcrypto computes no HMAC-SHA-256; does its configuration allow it?");
+    throw Error(ErrorCode::kDevice,
+                "OpenSSL's libcrypto computed no HMAC-SHA-256: out of memory, or its configuration forbids it");
   }
   return digest;
 }

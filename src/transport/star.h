@@ -88,6 +88,7 @@ class Star {
   using Lock = std::unique_lock<std::mutex>;
 
   void run();
+  std::string why_deaf(const std::exception& error) const;
   void turn(Lock& lock);
   void say_goodbye(Lock& lock);
   void part();

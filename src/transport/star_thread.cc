@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -28,6 +29,15 @@ void Star::wake() const {
   [[maybe_unused]] const ssize_t written = write(wake_.number(), &one, sizeof(one));  // it is awake if there is no room
 }
 
+// Allocates nothing where there is no memory for more: so short a text lies in the string itself.
+std::string Star::why_deaf(const std::exception& error) const {
+  try {
+    return fmt::format("rank {} cannot hear other ranks: {}", rank_, error.what());
+  } catch (const std::bad_alloc&) {
+    return "out of memory";
+  }
+}
+
 // Of a thread that throws, the process dies: without memory for what it heard, the World ends.
 void Star::run() {
   Lock lock(mutex_);
@@ -38,7 +48,7 @@ void Star::run() {
       link.is_open = false;
       link.socket = Fd();
     }
-    conclude(fmt::format("rank {} cannot hear other ranks: {}", rank_, error.what()), rank_);
+    conclude(why_deaf(error), rank_);
     return;
   }
   say_goodbye(lock);

@@ -73,6 +73,9 @@ class CpuMachine {
 
   bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, kPutsDone, -1); }
 
+  // The worker cannot go on: it could not allocate.
+  void give_up_without_memory() { record_fault(FaultKind::kNoMemory, kBegin, -1, 0, 0); }
+
   void note(const Event& event) {
     if (!traced_) return;
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
