@@ -10,6 +10,8 @@
 #include "ops/ag_gemm/ag_gemm_targets.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
+#include "ops/split.h"
+#include "target/sm90/communication_block.h"
 
 namespace mk::bench {
 namespace {
@@ -29,37 +31,44 @@ void for_each_rank(const FusedRun& run, Launch&& launch) {
 constexpr int kNicRings = 4;
 
 bool leaves_rings(int communicating) {
-  const int last = communicating % kCommunicationWorkersPerSm;
-  return last > 0 && last <= kCommunicationWorkersPerSm - kNicRings;
+  const int last = communicating % sm90::kWorkersPerSm;
+  return last > 0 && last <= sm90::kWorkersPerSm - kNicRings;
 }
 
-// The caller's split, or the operator's.
-Split split_of(const FusedRun& run, RoleCounts chosen) {
+// The caller's split, or the operator's choice with fewer workers that communicate.
+Split paced_split(const FusedRun& run, std::span<const RoleName> names, Roster chosen) {
   if (run.shape.world.nodes == 1) return run.split;
-  if (!dense::is_open(run.split)) {
-    check_arg(leaves_rings(chosen.apart()),
+  if (!run.split.empty()) {
+    check_arg(leaves_rings(chosen.num_outside()),
               "split has {} workers that communicate; of the last eight the NIC needs four, so 4 or 12 are fine",
-              chosen.apart());
+              chosen.num_outside());
     return run.split;
   }
   // Half an SM is too little for sums.
-  if (chosen.reduce > 0 && chosen.communicating() <= kCommunicationWorkersPerSm &&
-      !leaves_rings(chosen.communicating())) {
-    chosen.reduce += kCommunicationWorkersPerSm + kNicRings - chosen.communicating();
-    --chosen.compute;
+  const auto reduce = std::ranges::find(names, "reduce", &RoleName::name) - names.begin();
+  if (reduce < std::ssize(names) && chosen.num_outside() <= sm90::kWorkersPerSm &&
+      !leaves_rings(chosen.num_outside())) {
+    const int more = sm90::kWorkersPerSm + kNicRings - chosen.num_outside();
+    chosen.set(static_cast<int>(reduce), chosen.count(static_cast<int>(reduce)) + more);
+    chosen.set_compute(chosen.num_compute() - 1);
   }
-  while (!leaves_rings(chosen.communicating())) {
-    --*std::ranges::max({&chosen.intra, &chosen.reduce, &chosen.send}, {}, [](int* count) { return *count; });
+  while (!leaves_rings(chosen.num_outside())) {
+    int largest = 0;
+    for (int role = 1; role < chosen.compute_role(); ++role) {
+      if (chosen.count(role) > chosen.count(largest)) largest = role;
+    }
+    chosen.set(largest, chosen.count(largest) - 1);
   }
-  return {chosen.compute, chosen.intra, chosen.send, chosen.reduce};
+  return split_of(names, chosen);
 }
 
 const runtime::Plan& plan_ag_gemm(const FusedRun& run) {
   const ag_gemm_op::Problem problem{run.shape.world, run.shape.m, run.shape.n, run.shape.k, run.shape.dtype};
   ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
-  const Places places = run.world.device().places_per_rank();
-  return ag_gemm_op::plan_for(run.world, problem,
-                              {.split = split_of(run, ag_gemm_op::choose_roles(problem, run.split, places))});
+  const Seats seats = seats_of(run.world.device());
+  return ag_gemm_op::plan_for(
+      run.world, problem,
+      {.split = paced_split(run, ag_gemm_op::Layout::kRoles, ag_gemm_op::choose_roles(problem, run.split, seats))});
 }
 
 dense::Problem sum_problem(const FusedRun& run) {
@@ -68,18 +77,19 @@ dense::Problem sum_problem(const FusedRun& run) {
 
 const runtime::Plan& plan_gemm_rs(const FusedRun& run) {
   gemm_rs_op::check_problem(sum_problem(run), DeviceKind::kCuda);
-  const Places places = run.world.device().places_per_rank();
-  const RoleCounts roles = gemm_rs_op::choose_roles(sum_problem(run), run.split, places);
-  return gemm_rs_op::plan_for(run.world, sum_problem(run), split_of(run, roles));
+  const Seats seats = seats_of(run.world.device());
+  const Roster roles = gemm_rs_op::choose_roles(sum_problem(run), run.split, seats);
+  return gemm_rs_op::plan_for(run.world, sum_problem(run), paced_split(run, gemm_rs_op::Layout::kRoles, roles));
 }
 
 AllReducePath path_of(const FusedRun& run) { return gemm_ar_op::path_for(sum_problem(run), AllReducePath::kAuto); }
 
 const runtime::Plan& plan_gemm_ar(const FusedRun& run) {
   gemm_ar_op::check_problem(sum_problem(run), path_of(run), DeviceKind::kCuda);
-  const Places places = run.world.device().places_per_rank();
-  const RoleCounts roles = gemm_ar_op::choose_roles(sum_problem(run), path_of(run), run.split, places);
-  return gemm_ar_op::plan_for(run.world, sum_problem(run), path_of(run), split_of(run, roles));
+  const Seats seats = seats_of(run.world.device());
+  const Roster roles = gemm_ar_op::choose_roles(sum_problem(run), path_of(run), run.split, seats);
+  return gemm_ar_op::plan_for(run.world, sum_problem(run), path_of(run),
+                              paced_split(run, gemm_ar_op::roles_of(path_of(run)), roles));
 }
 
 void launch_ag_gemm(const FusedRun& run) {

@@ -16,7 +16,7 @@ namespace mk::bench {
 
 struct MeasureOptions {
   PaceSpec pace = kRealPace;
-  Split split;  // all zero: chosen for the shape
+  Split split;  // empty: chosen for the shape
   int repetitions = 20;
   Options world;
 };

@@ -206,7 +206,7 @@ FixedCost measure_fixed_cost(OpKind op, const WorldShape& world, DType dtype, co
   contenders.push_back(baseline_contender(bench, Schedule::kOverlapped, 1));
   const auto queue_empty = [&](int) {
     for (int rank = 0; rank < world.size(); ++rank) {
-      queue_empty_kernel(bench.world->device().places_per_rank().count, bench.rig.compute(rank));
+      queue_empty_kernel(bench.world->device().seats_per_rank(), bench.rig.compute(rank));
     }
   };
   contenders.push_back({queue_empty, nullptr, {}});

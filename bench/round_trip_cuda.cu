@@ -51,7 +51,7 @@ __global__ void ask_by_words(Words* words, uint64_t asked, uint64_t* times_ns) {
 
 // The same by a worker of rank 0, whose puts go from one half of its data to the other and pay its signal 0.
 __global__ void ask_by_puts(const __grid_constant__ RankView view, uint64_t asked, uint64_t* times_ns) {
-  sm90::Sm90Machine<sm90::WarpCrew> machine(view, {Role::kSend, 0, 1}, 0, {}, sm90::NoPace());
+  sm90::Sm90Machine<sm90::WarpCrew> machine(view, {0, 0, 1}, 0, {}, sm90::NoPace());
   auto* const data = reinterpret_cast<uint64_t*>(view.windows.resolve(view.world, Place{kDataWindow, 0, 0}));
   const Put put{.from = {kDataWindow, 0, 0},
                 .to = {kDataWindow, 0, sizeof(uint64_t)},
@@ -134,7 +134,7 @@ class RoundTrips {
     uint32_t id[kSlots]{};
     uint64_t claimed = 0;
     uint64_t exits = 0;
-    uint64_t settlers = 0;
+    uint64_t target_words[kTargetWords] = {};
     uint64_t nvlink_bytes = 0;
   };
 
@@ -149,7 +149,7 @@ class RoundTrips {
     view.windows = {.base = near->base, .id = near->id};
     view.ring = {slots_.as<Command>(), &near->claimed, counter(1), counter(2), ring_capacity()};
     view.exits = &near->exits;
-    view.settlers = &near->settlers;
+    view.target_words = near->target_words;
     view.nvlink_bytes = &near->nvlink_bytes;
     view.stop = counter(0);
     view.faults = fault_.as<FaultRecord>();

@@ -52,7 +52,7 @@ void add_timing(Json& json, const std::string& name, const std::optional<Timing>
 void add_end(Json& json, const CheckResult& check, const BenchRequest& request) {
   const Split& split = request.split;
   json["repetitions"] = request.repetitions;
-  json["split"] = split.total() == 0 ? Json("auto") : Json{split.compute, split.intra, split.send, split.reduce};
+  json["split"] = split.empty() ? Json("auto") : Json(split);
   json["error"] = check.error;
   json["bound"] = check.bound;
   json["wrong"] = check.wrong;

@@ -25,7 +25,7 @@ struct BenchRequest {
   std::optional<int64_t> k;
   DType dtype = DType::kBf16;
   int repetitions = 20;
-  Split split;  // all zero: chosen for the shape
+  Split split;  // empty: chosen for the shape
   std::optional<int64_t> timeout_ms;
   std::optional<std::string> json;
   BenchMode mode = BenchMode::kShapes;

@@ -71,12 +71,21 @@ Row start_row(const char* op, const World& world, const RunRequest& request) {
   return row;
 }
 
+namespace {
+
+// "compute=2,send=1", or "auto".
+std::string in_words(const Split& split) {
+  std::string words;
+  for (const auto& [role, count] : split) words += fmt::format("{}{}={}", words.empty() ? "" : ",", role, count);
+  return words.empty() ? "auto" : words;
+}
+
+}  // namespace
+
 void check_same_flags(const Row& row, const Split& split, World& world) {
   const std::vector<std::string> all = world.state().exchange(
-      fmt::format(
-          "{} --m {} --n {} --k {} --dtype {} --launches {} --seed {} --split compute={},intra={},send={},reduce={}",
-          row.op, row.m, row.n, row.k, name_of(row.dtype), row.launches, row.seed, split.compute, split.intra,
-          split.send, split.reduce),
+      fmt::format("{} --m {} --n {} --k {} --dtype {} --launches {} --seed {} --split {}", row.op, row.m, row.n, row.k,
+                  name_of(row.dtype), row.launches, row.seed, in_words(split)),
       "the agreement on flags");
   for (size_t rank = 0; rank < all.size(); ++rank) {
     check_usage(all[rank] == all[0], "rank {} asks for {}; rank 0 asks for {} and all must agree", rank, all[rank],

@@ -4,20 +4,20 @@
 
 #include <fmt/format.h>
 
+#include "ops/ag_gemm/ag_gemm_problem.h"
+#include "ops/gemm_ar/gemm_ar_two_shot.h"
+#include "ops/gemm_rs/gemm_rs_problem.h"
+
 namespace mk::tools {
 namespace {
 
-constexpr std::string_view kAgGemmRoles[] = {"compute", "intra", "send"};
-constexpr std::string_view kGemmRsRoles[] = {"compute", "reduce"};
-constexpr std::string_view kGemmArRoles[] = {"compute", "intra", "reduce"};
-
 constexpr Operator kOperators[] = {
-    {"ag_gemm", "AllGather+GEMM: every rank multiplies the rows of all ranks with its own B", kAgGemmRoles,
-     run_ag_gemm},
-    {"gemm_rs", "GEMM+ReduceScatter: the ranks sum their products and each keeps its own rows", kGemmRsRoles,
-     run_gemm_rs},
-    {"gemm_ar", "GEMM+AllReduce: the ranks sum their products and every rank gets the whole sum", kGemmArRoles,
-     run_gemm_ar},
+    {"ag_gemm", "AllGather+GEMM: every rank multiplies the rows of all ranks with its own B",
+     ag_gemm_op::Layout::kRoles, run_ag_gemm},
+    {"gemm_rs", "GEMM+ReduceScatter: the ranks sum their products and each keeps its own rows",
+     gemm_rs_op::Layout::kRoles, run_gemm_rs},
+    {"gemm_ar", "GEMM+AllReduce: the ranks sum their products and every rank gets the whole sum",
+     gemm_ar_op::TwoShotLayout::kRoles, run_gemm_ar},
 };
 
 }  // namespace

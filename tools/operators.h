@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/roles.h"
 #include "mkernel/world.h"
 #include "report.h"
 #include "request.h"
@@ -14,8 +15,8 @@ namespace mk::tools {
 
 struct Operator {
   const char* name;
-  const char* summary;                      // one line
-  std::span<const std::string_view> roles;  // that its workers play, of those of a Split
+  const char* summary;              // one line
+  std::span<const RoleName> roles;  // its table
 
   // Runs request.launches launches in a new World and checks all of them.
   Row (*run)(World& world, const RunRequest& request);

@@ -38,7 +38,7 @@ struct RunRequest {
   std::optional<int64_t> k;
   DType dtype = DType::kBf16;
   std::optional<int> launches;
-  Split split;  // all zero: chosen for the shape
+  Split split;  // empty: chosen for the shape
   uint64_t seed = 1;
   std::optional<int64_t> timeout_ms;  // where empty: Options::from_env
   std::optional<std::string> net;     // where empty: Options::from_env

@@ -25,15 +25,15 @@ void print(const Cluster& cluster, const SimRequest& request, const Prediction& 
              p.compute_us, p.nvlink_us, p.network_us);
   print_line("overlap   {:12.3f}", p.overlap());
   for (const RoleUse& use : p.roles) {
-    print_line("{:<9} {:4} workers   busy {:5.1f} %   waiting {:5.1f} %   idle {:5.1f} %", mk::name_of(use.role),
-               use.workers, 100 * use.busy, 100 * use.waiting, 100 * use.idle);
+    print_line("{:<9} {:4} workers   busy {:5.1f} %   waiting {:5.1f} %   idle {:5.1f} %", use.role, use.workers,
+               100 * use.busy, 100 * use.waiting, 100 * use.idle);
   }
 }
 
 std::string to_json(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
   nlohmann::json roles = nlohmann::json::object();
   for (const RoleUse& use : p.roles) {
-    roles[mk::name_of(use.role)] = {
+    roles[std::string(use.role)] = {
         {"workers", use.workers}, {"busy", use.busy}, {"waiting", use.waiting}, {"idle", use.idle}};
   }
   const nlohmann::json json = {{"op", request.op},

@@ -41,7 +41,7 @@ Prediction prediction_of(const sim::SimWorld& world, const SimRequest& request) 
 Prediction predict_ag_gemm(const Cluster& cluster, const SimRequest& request) {
   const ag_gemm_op::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
-  const RoleCounts roles = ag_gemm_op::choose_roles(problem, request.split, cluster.sms);
+  const Roster roles = ag_gemm_op::choose_roles(problem, request.split, cluster.sms);
   const ag_gemm_op::Layout layout = ag_gemm_op::make_layout(problem, ag_gemm_op::kSm90Tile, roles);
   sim::SimSpec spec = ag_gemm_op::sim_spec(layout, nullptr);
   spec.costs = cluster.costs;
@@ -62,7 +62,7 @@ Prediction predict_sum(const Layout& layout, const Cluster& cluster, const SimRe
 Prediction predict_gemm_rs(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   gemm_rs_op::check_problem(problem, DeviceKind::kCuda);
-  const RoleCounts roles = gemm_rs_op::choose_roles(problem, request.split, cluster.sms);
+  const Roster roles = gemm_rs_op::choose_roles(problem, request.split, cluster.sms);
   return predict_sum(gemm_rs_op::make_layout(problem, gemm_rs_op::kSm90Tile, roles), cluster, request);
 }
 
@@ -79,7 +79,7 @@ Prediction predict_gemm_ar(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   const AllReducePath path = gemm_ar_op::path_for(problem, AllReducePath::kAuto);
   gemm_ar_op::check_problem(problem, path, DeviceKind::kCuda);
-  const RoleCounts roles = gemm_ar_op::choose_roles(problem, path, request.split, cluster.sms);
+  const Roster roles = gemm_ar_op::choose_roles(problem, path, request.split, cluster.sms);
   if (path == AllReducePath::kOneShot) {
     return predict_sum(gemm_ar_op::make_one_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
   }

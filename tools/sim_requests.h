@@ -32,7 +32,7 @@ struct SimRequest {
   std::optional<int64_t> n;  // where empty: a share of M that the operator knows
   std::optional<int64_t> k;
   DType dtype = DType::kBf16;
-  Split split;  // all zero: chosen for the shape
+  Split split;  // empty: chosen for the shape
   std::optional<std::string> json;
 };
 

@@ -2,7 +2,7 @@
 // tools/split_flag.cc — see split_flag.h.
 #include "split_flag.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <set>
@@ -12,22 +12,22 @@
 namespace mk::tools {
 namespace {
 
-struct RoleCount {
-  std::string_view name;
-  int Split::*count;
-};
-constexpr RoleCount kRoleCounts[] = {
-    {"compute", &Split::compute}, {"intra", &Split::intra}, {"send", &Split::send}, {"reduce", &Split::reduce}};
-
 bool has_role(const Operator& op, std::string_view role) {
-  return std::find(op.roles.begin(), op.roles.end(), role) != op.roles.end();
+  return std::ranges::find(op.roles, role, &RoleName::name) != op.roles.end();
 }
 
-// "ag_gemm has compute, intra, send; …"
+// "intra, send, compute"
+std::string names_of(std::span<const RoleName> roles) {
+  std::string names;
+  for (const RoleName& role : roles) names += fmt::format("{}{}", names.empty() ? "" : ", ", role.name);
+  return names;
+}
+
+// "ag_gemm has intra, intra, send; …"
 std::string all_roles() {
   std::string text;
   for (const Operator& op : operators()) {
-    text += fmt::format("{}{} has {}", text.empty() ? "" : "; ", op.name, fmt::join(op.roles, ", "));
+    text += fmt::format("{}{} has {}", text.empty() ? "" : "; ", op.name, names_of(op.roles));
   }
   return text;
 }
@@ -36,14 +36,13 @@ std::string all_roles() {
 void read_part(const std::string& text, const std::string& part, std::set<std::string>& seen, Split& split) {
   const size_t equals = part.find('=');
   const std::string name = part.substr(0, equals);
-  const auto role = std::find_if(std::begin(kRoleCounts), std::end(kRoleCounts),
-                                 [&](const RoleCount& one) { return one.name == name; });
-  check_usage(role != std::end(kRoleCounts) && equals != part.npos,
-              "--split is '{}'; it must be role=N,… with roles compute, intra, send, reduce", text);
+  const auto has_it = [&](const Operator& op) { return has_role(op, name); };
+  check_usage(equals != part.npos && std::ranges::any_of(operators(), has_it),
+              "--split is '{}'; it must be role=N,… with roles of the operators: {}", text, all_roles());
   check_usage(seen.insert(name).second, "--split is '{}'; {} is there twice", text, name);
   const int count = number<int>("--split " + name, part.substr(equals + 1));
   check_usage(count >= 0, "--split {} is {}; it must be at least 0", name, count);
-  split.*role->count = count;
+  split[name] = count;
 }
 
 Split read_split(const std::string& text) {
@@ -61,7 +60,7 @@ Split read_split(const std::string& text) {
 
 void add_split(CLI::App& app, Split& split) {
   add_flag(app, "--split", "ROLES",
-           fmt::format("workers of a rank by role: compute=N,intra=N,send=N,reduce=N, none where left out; {}; of all "
+           fmt::format("workers of a rank by role: compute=N,intra=N,…, none where left out; {}; of all "
                        "operators each takes the roles that it has; on a GPU those that do not compute are warps, "
                        "eight to an SM, and ag_gemm with intra=0 has one in each block that computes "
                        "[chosen for the shape]",
@@ -72,16 +71,14 @@ void add_split(CLI::App& app, Split& split) {
 void check_split(const std::string& op, const Split& split) {
   const Operator* const named = find_operator(op);
   if (named == nullptr) return;
-  for (const auto& [name, count] : kRoleCounts) {
-    check_usage(split.*count == 0 || has_role(*named, name), "--split {} is {}; {} does not have that role: it has {}",
-                name, split.*count, op, fmt::join(named->roles, ", "));
+  for (const auto& [name, count] : split) {
+    check_usage(has_role(*named, name), "--split {} is {}; {} does not have that role: it has {}", name, count, op,
+                names_of(named->roles));
   }
 }
 
 Split split_of(const Operator& op, Split split) {
-  for (const auto& [name, count] : kRoleCounts) {
-    if (!has_role(op, name)) split.*count = 0;
-  }
+  std::erase_if(split, [&](const auto& role) { return !has_role(op, role.first); });
   return split;
 }
 

@@ -30,7 +30,7 @@ struct AgGemmArgs {
 };
 
 struct AgGemmOptions {
-  Split split = {};    // all zero: chosen for the shape
+  Split split = {};    // empty: chosen for the shape
   TileSize tile = {};  // on a GPU; those that exist are in the error of a wrong one
 };
 

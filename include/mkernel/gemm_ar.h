@@ -23,7 +23,7 @@ namespace mk {
 enum class AllReducePath { kAuto, kOneShot, kTwoShot };
 
 struct GemmArOptions {
-  Split split = {};  // all zero: chosen for the shape; the roles are compute, reduce and, in two shots, intra
+  Split split = {};  // empty: chosen for the shape; the roles are compute, reduce and, in two shots, intra
   AllReducePath path = AllReducePath::kAuto;
 };
 

@@ -15,7 +15,7 @@
 namespace mk {
 
 struct GemmRsOptions {
-  Split split = {};  // all zero: chosen for the shape; compute and reduce are its roles
+  Split split = {};  // empty: chosen for the shape; compute and reduce are its roles
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.

@@ -3,21 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace mk {
 
-// How many workers of a rank play each role.  A worker is a thread on a CPU.  On a GPU one that computes is a
-// block with an SM of its own, and the others are warps, eight to an SM.  ag_gemm with no `intra` has a warp for it
-// in each block that computes, which costs no SM.  All zero means: the operator chooses for the shape.
-struct Split {
-  int compute = 0;  // tile maths
-  int intra = 0;    // moves data to the peers of the node: own, and what the network brought
-  int send = 0;     // hands own data to the network
-  int reduce = 0;   // sums what the ranks of the node computed
-
-  int total() const { return compute + intra + send + reduce; }
-};
+// How many workers of a rank play each role of an operator, by the role's name: {{"compute", 120}, {"intra", 8}}.
+// Roles that are left out get none; empty means that the operator chooses for the shape.
+//
+//   operator                roles
+//   ag_gemm                 compute, intra (copies to the peers of the node), send (hands rows to the network)
+//   gemm_rs                 compute, reduce (sums what the ranks of the node computed)
+//   gemm_ar, two shots      compute, reduce, intra (copies finished tiles)
+//   gemm_ar, one shot       compute, reduce
+//
+// A worker is a thread on a CPU.  On a GPU one that computes is a block with an SM of its own, and the others are
+// warps, eight to an SM.  ag_gemm without `intra` has a warp for it in each block that computes, which costs no SM.
+using Split = std::map<std::string, int>;
 
 // The tile of C that a worker computes at once, and how many neighbours below each other share what they
 // load.  All zero: chosen for the shape.

@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "base/macros.h"
-#include "core/roles.h"
 
 namespace mk {
 
@@ -34,7 +33,7 @@ struct Event {
 struct EventRecord {
   Event event;
   int rank = 0;
-  Role role = Role::kCompute;
+  int role = 0;
   int worker = 0;
   uint64_t epoch = 0;
   uint64_t time_ns = 0;  // the machine's clock

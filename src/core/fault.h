@@ -7,8 +7,6 @@
 
 #include <cstdint>
 
-#include "core/roles.h"
-
 namespace mk {
 
 enum class FaultKind : uint32_t {
@@ -28,7 +26,7 @@ constexpr uint32_t kBegin = 0xfffffffdu;  // an earlier launch had failed
 struct FaultRecord {
   FaultKind kind = FaultKind::kNone;
   int rank = 0;
-  Role role = Role::kCompute;
+  int role = 0;    // in the operator's table
   int worker = 0;  // index in the role
   uint32_t plan = 0;
   uint32_t signal = 0;

@@ -17,6 +17,8 @@
 
 namespace mk {
 
+constexpr int kTargetWords = 8;
+
 struct RankView {
   WorldShape world;
   int rank = 0;
@@ -25,8 +27,7 @@ struct RankView {
   WindowTable windows;
   RingView ring;
   uint64_t* exits = nullptr;
-  uint64_t* settlers = nullptr;      // workers that have begun to settle, over all launches
-  uint64_t* steps = nullptr;         // waves of tiles that compute blocks have come to, over all launches
+  uint64_t* target_words = nullptr;  // kTargetWords of the target's own, zero before the first launch
   uint64_t* nvlink_bytes = nullptr;  // bytes this rank moved to or from peers of its node, over all launches
   uint64_t* stop = nullptr;          // host-visible; non-zero: leave
   FaultRecord* faults = nullptr;     // host-visible; [worker]

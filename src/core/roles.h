@@ -1,95 +1,154 @@
 // SPDX-License-Identifier: MIT
-// core/roles.h — which role a worker plays.
+// core/roles.h — the roles of an operator, and which worker plays which.
 //
-// Workers are numbered 0 … total-1 inside their rank.  Communication roles take the lowest numbers:
-// a GPU starts blocks in order, and what others wait for should start first.  A worker beside one that computes
-// comes right after it.
+// An operator has a table of roles (RoleName); a role's number is its row, and the last role computes.  A Roster says
+// how many workers each role has and where they sit.  Workers are numbered 0 … total-1 inside their rank: first those
+// that do not sit with compute, role after role, because a GPU starts blocks in order and what others wait for should
+// start first; then each worker that computes, followed by the workers inside its seat.
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
+#include <string_view>
 
 #include "base/macros.h"
+#include "base/math.h"
 
 namespace mk {
 
-enum class Role : uint32_t { kIntra, kSend, kReduce, kCompute };
+constexpr int kMostRoles = 6;
 
-MK_HD constexpr const char* name_of(Role role) {
-  switch (role) {
-    case Role::kIntra: return "intra";
-    case Role::kSend: return "send";
-    case Role::kReduce: return "reduce";
-    case Role::kCompute: return "compute";
-  }
-  return "?";
-}
+// A row of an operator's table.
+struct RoleName {
+  std::string_view name;     // in reports, and in a Split
+  std::string_view subject;  // what a worker of the role has in hand: "tile" or "chunk"
+};
 
-// What a worker of a role has in hand, in words.
-MK_HD constexpr const char* subject_of(Role role) {
-  return role == Role::kCompute || role == Role::kReduce ? "tile" : "chunk";
-}
-
-// A worker's place: its role, its index among the workers of that role, and how many those are.
+// A worker's task: its role, its index among the workers of that role, and how many those are.
 struct Post {
-  Role role = Role::kCompute;
+  int role = 0;
   int index = 0;
   int count = 0;
 };
 
-struct RoleCounts {
-  int intra = 0;
-  int send = 0;
-  int compute = 0;
-  int reduce = 0;
-  bool intra_inside = false;  // each compute worker has an intra worker beside it, on its place: they are as many
+// Where the workers of a role sit.  A seat is a CPU thread, or an SM of a GPU.
+enum class Seating : uint32_t {
+  kShared,  // on a GPU each worker is a warp, and several share an SM
+  kOwn,     // each has a seat to itself
+  kInside,  // on a GPU a warp in the block of each worker that computes; they are as many as those
+};
 
-  MK_HD constexpr int total() const { return intra + send + reduce + compute; }
-  MK_HD constexpr int communicating() const { return total() - compute; }
-  // Those that communicate and are not beside one that computes.
-  MK_HD constexpr int apart() const { return communicating() - (intra_inside ? intra : 0); }
+class Roster {
+ public:
+  struct Row {
+    int count = 0;
+    Seating seating = Seating::kShared;
+  };
 
-  MK_HD constexpr int workers_together() const { return intra_inside ? 2 : 1; }  // on a compute worker's place
-  MK_HD constexpr int compute_worker(int index) const { return apart() + index * workers_together(); }
+  constexpr Roster() = default;
+  // In the order of the operator's table; the last row computes.
+  constexpr Roster(std::initializer_list<Row> rows) {
+    for (const Row& row : rows) add(row);
+  }
+
+  // Adds the next role, which is the one that computes until another is added.  It has its own seats then, and a
+  // role inside has as many workers as it has.
+  constexpr void add(const Row& row) {
+    rows_[num_roles_++] = row;
+    recount();
+  }
+  constexpr void set(int role, int count) {
+    rows_[role].count = count;
+    recount();
+  }
+  constexpr void set_compute(int count) { set(compute_role(), count); }
+
+  MK_HD constexpr int num_roles() const { return num_roles_; }
+  MK_HD constexpr int compute_role() const { return num_roles_ - 1; }
+  MK_HD constexpr int count(int role) const { return rows_[role].count; }
+  MK_HD constexpr Seating seating(int role) const {
+    return role == compute_role() ? Seating::kOwn : rows_[role].seating;
+  }
+
+  MK_HD constexpr int num_compute() const { return num_compute_; }
+  MK_HD constexpr int num_shared() const { return num_shared_; }            // workers that share seats
+  MK_HD constexpr int num_outside() const { return num_outside_; }          // workers that do not sit with compute
+  MK_HD constexpr int workers_per_compute() const { return per_compute_; }  // one that computes, and those inside
+  MK_HD constexpr int total() const { return num_outside_ + num_compute_ * per_compute_; }
+  MK_HD constexpr bool has_inside() const { return per_compute_ > 1; }
+
+  MK_HD constexpr int compute_worker(int index) const { return num_outside_ + index * per_compute_; }
 
   // Compute is looked at first: most workers are that, and a launch waits for their first copy.
   MK_HD constexpr Post post_of(int worker) const {
-    const int after = worker - apart();
-    if (after >= 0) {
-      if (!intra_inside) return {Role::kCompute, after, compute};
-      return after % 2 == 0 ? Post{Role::kCompute, after / 2, compute} : Post{Role::kIntra, after / 2, intra};
-    }
-    if (!intra_inside) {
-      if (worker < intra) return {Role::kIntra, worker, intra};
-      worker -= intra;
-    }
-    if (worker < send) return {Role::kSend, worker, send};
-    worker -= send;
-    return {Role::kReduce, worker, reduce};
+    const int after = worker - num_outside_;
+    if (after < 0) return post_outside(worker);
+    if (per_compute_ == 1) return {compute_role(), after, num_compute_};
+    const int index = after / per_compute_;
+    return {role_inside(after - index * per_compute_), index, num_compute_};
   }
+
+ private:
+  // Those that share seats come before those that have their own.
+  MK_HD constexpr Post post_outside(int worker) const {
+    const bool shares = worker < num_shared_;
+    if (!shares) worker -= num_shared_;
+    int role = 0;
+    for (; role < compute_role(); ++role) {
+      if (rows_[role].seating != (shares ? Seating::kShared : Seating::kOwn)) continue;
+      if (worker < rows_[role].count) break;
+      worker -= rows_[role].count;
+    }
+    return {role, worker, rows_[role].count};
+  }
+
+  // Of the workers that sit together, number 0 computes; those inside follow, role after role.
+  MK_HD constexpr int role_inside(int number) const {
+    if (number == 0) return compute_role();
+    int role = 0;
+    for (; role < compute_role(); ++role) {
+      if (rows_[role].seating == Seating::kInside && --number == 0) break;
+    }
+    return role;
+  }
+
+  constexpr void recount() {
+    num_compute_ = rows_[compute_role()].count;
+    num_shared_ = 0;
+    num_outside_ = 0;
+    per_compute_ = 1;
+    for (int role = 0; role < compute_role(); ++role) {
+      Row& row = rows_[role];
+      if (row.seating == Seating::kInside) {
+        row.count = num_compute_;
+        ++per_compute_;
+      } else {
+        num_outside_ += row.count;
+        num_shared_ += row.seating == Seating::kShared ? row.count : 0;
+      }
+    }
+  }
+
+  Row rows_[kMostRoles];
+  int num_roles_ = 0;
+  int num_compute_ = 0;
+  int num_shared_ = 0;
+  int num_outside_ = 0;
+  int per_compute_ = 1;
 };
 
-// The same with an intra worker beside each that computes, and none elsewhere.
-MK_HD constexpr RoleCounts with_intra_inside(RoleCounts roles) {
-  roles.intra = roles.compute;
-  roles.intra_inside = true;
-  return roles;
-}
-
-// Communication workers on an SM: a warp each; its shared memory has room for what so many have in flight.
-constexpr int kCommunicationWorkersPerSm = 8;
-
-// Where the workers of a rank are: a thread each on a CPU; on a GPU an SM for each compute worker, while
-// communication workers, which mostly wait, share one, or are beside those that compute.
-struct Places {
+// The seats of a rank.  `sharing` workers share one, if they may.
+struct Seats {
   int count = 1;
-  int sharing = 1;  // communication workers of one place
+  int sharing = 1;
 
-  MK_HD constexpr Places(int number, int communication_workers = 1) : count(number), sharing(communication_workers) {}
+  MK_HD constexpr Seats(int number, int workers_sharing = 1) : count(number), sharing(workers_sharing) {}
 
-  MK_HD constexpr int of_communication(const RoleCounts& roles) const {
-    return (roles.apart() + sharing - 1) / sharing;
+  // Without those of the workers that compute.
+  MK_HD constexpr int outside(const Roster& roles) const {
+    return ceil_div(roles.num_shared(), sharing) + roles.num_outside() - roles.num_shared();
   }
-  MK_HD constexpr int needed_by(const RoleCounts& roles) const { return of_communication(roles) + roles.compute; }
+  MK_HD constexpr int needed_by(const Roster& roles) const { return outside(roles) + roles.num_compute(); }
 };
 
 }  // namespace mk

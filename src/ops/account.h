@@ -11,7 +11,7 @@
 namespace mk {
 
 template <class MakeMachine, class Work>
-void account_with(ledger::Ledger& ledger, const WorldShape& world, const RoleCounts& roles, int launches,
+void account_with(ledger::Ledger& ledger, const WorldShape& world, const Roster& roles, int launches,
                   MakeMachine&& make, Work&& work) {
   for (int epoch = 1; epoch <= launches; ++epoch) {
     for (int rank = 0; rank < world.size(); ++rank) {

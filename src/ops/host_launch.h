@@ -19,7 +19,7 @@ namespace mk {
 
 // Queues work(machine, post) for every worker of the rank.
 template <class Work>
-void launch_on_host(runtime::WorldState& world, const RankView& view, const RoleCounts& roles, Work work) {
+void launch_on_host(runtime::WorldState& world, const RankView& view, const Roster& roles, Work work) {
   runtime::Trace* trace = world.trace();
   auto& device = static_cast<runtime::HostDevice&>(world.device());
   device.team(view.rank).submit(view.workers, [view, roles, trace, work = std::move(work)](int worker) {

@@ -7,8 +7,9 @@ namespace {
 
 double us(double picoseconds) { return picoseconds / sim::kMicrosecond; }
 
-RoleUse use_of(const sim::SimWorld& world, Role role, int workers) {
-  RoleUse use{role, workers, 0, 0, 0};
+RoleUse use_of(const sim::SimWorld& world, int role) {
+  const sim::SimSpec& spec = world.core().spec;
+  RoleUse use{spec.names.role(role), spec.roles.count(role), 0, 0, 0};
   double total = 0;
   for (const sim::Worker& worker : world.core().workers) {
     if (worker.post.role != role) continue;
@@ -36,13 +37,8 @@ Prediction predict(const sim::SimWorld& world, double flops) {
   p.compute_us = us(flops / (spec.costs.sm_tflops * spec.roles.total()));
   p.nvlink_us = us(static_cast<double>(sim::Costs::transfer(p.nvlink_bytes, spec.costs.nvlink_gb_s)));
   p.network_us = us(static_cast<double>(sim::Costs::transfer(p.network_bytes, spec.costs.nic_gb_s)));
-  const RoleCounts& roles = spec.roles;
-  const std::pair<Role, int> counts[] = {{Role::kCompute, roles.compute},
-                                         {Role::kIntra, roles.intra},
-                                         {Role::kSend, roles.send},
-                                         {Role::kReduce, roles.reduce}};
-  for (const auto& [role, workers] : counts) {
-    if (workers > 0) p.roles.push_back(use_of(world, role, workers));
+  for (int role = spec.roles.num_roles() - 1; role >= 0; --role) {
+    if (spec.roles.count(role) > 0) p.roles.push_back(use_of(world, role));
   }
   return p;
 }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "target/sim/sim_world.h"
@@ -13,7 +13,7 @@ namespace mk {
 
 // Shares of the run's time, over all workers of a role.
 struct RoleUse {
-  Role role = Role::kCompute;
+  std::string_view role;
   int workers = 0;  // per rank
   double busy = 0;
   double waiting = 0;

@@ -20,7 +20,7 @@ class CudaDevice : public Device {
 
   DeviceKind kind() const override { return DeviceKind::kCuda; }
   std::string name() const override { return describe_cuda(); }
-  Places places_per_rank() const override { return {sms_, kCommunicationWorkersPerSm}; }
+  int seats_per_rank() const override { return sms_; }
   void* allocate(size_t bytes) override;
   void free(void* memory) noexcept override;
   void* allocate_shared(size_t bytes) override;

@@ -36,7 +36,7 @@ class Device {
 
   virtual DeviceKind kind() const = 0;
   virtual std::string name() const = 0;
-  virtual Places places_per_rank() const = 0;
+  virtual int seats_per_rank() const = 0;  // CPU threads, or SMs
 
   // Zeroed.  `allocate` is for workers; `allocate_shared` is seen by workers and host alike.
   virtual void* allocate(size_t bytes) = 0;

@@ -28,7 +28,7 @@ class HostDevice : public Device {
 
   DeviceKind kind() const override { return DeviceKind::kCpu; }
   std::string name() const override;
-  Places places_per_rank() const override { return workers_; }
+  int seats_per_rank() const override { return workers_; }
   void* allocate(size_t bytes) override;
   void free(void* memory) noexcept override;
   void* allocate_shared(size_t bytes) override { return allocate(bytes); }

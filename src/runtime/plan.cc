@@ -67,8 +67,7 @@ void Plan::open(const PlanSite& site) {
     view.windows = {node_table, id_table, nullptr, world.ranks};
     view.ring = site.rings[rank];
     view.exits = &counters->exits;
-    view.settlers = &counters->settlers;
-    view.steps = &counters->steps;
+    view.target_words = counters->target_words;
     view.nvlink_bytes = &counters->nvlink_bytes;
     view.stop = site.stop;
     view.faults = reinterpret_cast<FaultRecord*>(keep(spec_.workers * sizeof(FaultRecord), Buffer::Kind::kShared));

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/names.h"
 #include "core/rank_view.h"
 #include "runtime/device.h"
 #include "runtime/members.h"
@@ -23,7 +24,7 @@ struct PlanSpec {
   std::vector<uint64_t> window_bytes;  // slots from kFirstOperatorWindow on
   uint32_t num_signals = 0;
   int workers = 0;  // per rank
-  std::function<std::string(uint32_t)> signal_name;
+  Names names;
   std::shared_ptr<const void> layout;  // the operator's own
 };
 
@@ -77,8 +78,7 @@ class Plan {
 
   struct Counters {  // near the workers
     uint64_t exits = 0;
-    uint64_t settlers = 0;
-    uint64_t steps = 0;
+    uint64_t target_words[kTargetWords] = {};
     uint64_t nvlink_bytes = 0;
   };
 

@@ -227,8 +227,9 @@ void WorldState::check_faults() const {
     if (!heard.empty()) throw Error(ErrorCode::kFabric, heard);
     return;
   }
-  throw Error(ErrorCode::kTimeout, describe_faults(records, options_.timeout_ms, [&](const FaultRecord& record) {
-                return plans_by_id_[record.plan]->spec().signal_name(record.signal);
+  throw Error(ErrorCode::kTimeout,
+              describe_faults(records, options_.timeout_ms, [&](const FaultRecord& record) -> const Names& {
+                return plans_by_id_[record.plan]->spec().names;
               }));
 }
 

@@ -114,37 +114,37 @@ const BadInput kBadInputs[] = {
     {"SplitWithoutCompute",
      {"split.compute is 0"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {0, 1, 1};
+       o.split = {{"compute", 0}, {"intra", 1}, {"send", 1}};
      }},
     {"SplitWithoutIntra",
      {"split.intra is 0"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, 0, 1};
+       o.split = {{"compute", 1}, {"intra", 0}, {"send", 1}};
      }},
     {"SplitWithoutSend",
      {"split.send is 0"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, 1, 0};
+       o.split = {{"compute", 1}, {"intra", 1}, {"send", 0}};
      }},
     {"SplitNegative",
      {"split.intra is -1"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, -1, 1};
+       o.split = {{"compute", 1}, {"intra", -1}, {"send", 1}};
      }},
     {"SplitTooLarge",
      {"split asks for 400"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {4000, 1, 1, 1};
+       o.split = {{"compute", 4000}, {"intra", 1}, {"send", 1}};
      }},
     {"SplitWithReduce",
-     {"split.reduce is 1", "takes 0"},
+     {"split.reduce is 1", "no such role"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {1, 1, 1, 1};
+       o.split = {{"compute", 1}, {"intra", 1}, {"send", 1}, {"reduce", 1}};
      }},
     {"SplitOverflows",
      {"split"},
      [](auto&, AgGemmOptions& o) {
-       o.split = {2147483647, 1, 1, 1};
+       o.split = {{"compute", 2147483647}, {"intra", 1}, {"send", 1}};
      }},
 };
 
@@ -189,7 +189,7 @@ TEST(AgGemmWorkspace, AShapeWhoseBytesOverflowIsRefused) {
 TEST(AgGemmTile, OneThatDoesNotExistIsRefusedWithThoseThatDo) {
   const ag_gemm_op::Problem problem{{1, 1}, 512, 512, 64, DType::kBf16};
   const auto choose = [&](const TileSize& tile) {
-    ag_gemm_op::choose_tile(problem, tile, DeviceKind::kCuda, {.compute = 132});
+    ag_gemm_op::choose_tile(problem, tile, DeviceKind::kCuda, ag_gemm_op::roster(0, 0, 132));
   };
   EXPECT_TRUE(refuses({"tile is 100x256x1", "128x256x2", "64x128x1"}, [&] { choose({100, 256, 1}); }));
   EXPECT_TRUE(refuses({"tile is 128x256x0"}, [&] { choose({128, 256, 0}); }));
@@ -199,25 +199,29 @@ TEST(AgGemmTile, OneThatDoesNotExistIsRefusedWithThoseThatDo) {
 
 TEST(AgGemmTile, AClusterThatWouldStraddleTwoRolesIsRefused) {
   const ag_gemm_op::Problem problem{{1, 2}, 512, 512, 64, DType::kBf16};
-  const auto choose = [&](const RoleCounts& roles) {
+  const auto choose = [&](const Roster& roles) {
     ag_gemm_op::choose_tile(problem, {128, 256, 2}, DeviceKind::kCuda, roles);
   };
-  choose({.intra = 16, .compute = 62});  // two blocks of eight warps
+  choose(ag_gemm_op::roster(16, 0, 62));  // two blocks of eight warps
   EXPECT_TRUE(refuses({"tile.cluster is 2", "62 blocks that compute and 1 that do not"},
-                      [&] { choose({.intra = 8, .compute = 62}); }));
-  EXPECT_TRUE(refuses({"tile.cluster is 2", "61 blocks that compute"}, [&] { choose({.intra = 16, .compute = 61}); }));
+                      [&] { choose(ag_gemm_op::roster(8, 0, 62)); }));
+  EXPECT_TRUE(refuses({"tile.cluster is 2", "61 blocks that compute"}, [&] { choose(ag_gemm_op::roster(16, 0, 61)); }));
 }
 
 TEST(SplitInOneNode, RolesThatHaveNothingToDoAreRefused) {
   World world = World::local(1, 2, DeviceKind::kCpu);
   AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
-  EXPECT_TRUE(refuses({"split.send is 1"}, [&] { enqueue(world, launch, {1, 1, 1}); }));
+  EXPECT_TRUE(refuses({"split.send is 1"}, [&] {
+    enqueue(world, launch, {{"compute", 1}, {"intra", 1}, {"send", 1}});
+  }));
 }
 
 TEST(SplitInOneRankNodes, RolesThatHaveNothingToDoAreRefused) {
   World world = World::local(2, 1, DeviceKind::kCpu);
   AgGemmLaunch launch({2, 1}, kShape, DType::kFp32, 1);
-  EXPECT_TRUE(refuses({"split.intra is 1"}, [&] { enqueue(world, launch, {1, 1, 1}); }));
+  EXPECT_TRUE(refuses({"split.intra is 1"}, [&] {
+    enqueue(world, launch, {{"compute", 1}, {"intra", 1}, {"send", 1}});
+  }));
 }
 
 }  // namespace

@@ -49,8 +49,8 @@ void set_order(Args& args, BOrder order) {
 }
 
 // The split of the whole operator with one role set.
-std::function<void(Args&, Split&)> with(int Split::*role, int count) {
-  return [=](Args&, Split& split) { split.*role = count; };
+std::function<void(Args&, Split&)> with(const char* role, int count) {
+  return [=](Args&, Split& split) { split[role] = count; };
 }
 
 const BadSum kBadSums[] = {
@@ -88,12 +88,12 @@ const BadSum kBadSums[] = {
     {"TooManyArgs", {"args has 5 entries", "4 ranks"}, [](Args& a, Split&) { a.push_back(a[0]); }},
     {"NoArgs", {"args has 0 entries"}, [](Args& a, Split&) { a.clear(); }},
     {"StreamOnACpu", {"stream of rank 1"}, [](Args& a, Split&) { a[1].stream = a[1].a.data; }},
-    {"SplitWithoutCompute", {"split.compute is 0", "at least 1"}, with(&Split::compute, 0)},
-    {"SplitWithoutReduce", {"split.reduce is 0", "at least 1"}, with(&Split::reduce, 0)},
-    {"SplitWithSend", {"split.send is 1", "takes 0"}, with(&Split::send, 1)},
-    {"SplitNegative", {"split.reduce is -1"}, with(&Split::reduce, -1)},
-    {"SplitTooLarge", {"split asks for 4000"}, with(&Split::compute, 4000)},
-    {"SplitOverflows", {"split asks for 2147483647"}, with(&Split::compute, 2147483647)},
+    {"SplitWithoutCompute", {"split.compute is 0", "at least 1"}, with("compute", 0)},
+    {"SplitWithoutReduce", {"split.reduce is 0", "at least 1"}, with("reduce", 0)},
+    {"SplitWithSend", {"split.send is 1", "no such role"}, with("send", 1)},
+    {"SplitNegative", {"split.reduce is -1"}, with("reduce", -1)},
+    {"SplitTooLarge", {"split asks for 4000"}, with("compute", 4000)},
+    {"SplitOverflows", {"split asks for 2147483647"}, with("compute", 2147483647)},
 };
 
 class SumBadInput : public testing::TestWithParam<std::tuple<SumOp, BadSum>> {};
@@ -129,11 +129,14 @@ TEST(RsBadInput, MThatTheWorldDoesNotDivideIsRefused) {
 TEST(RsBadInput, RolesThatHaveNothingToDoAreRefused) {
   World alone = World::local(1, 1, DeviceKind::kCpu);
   SumLaunch launch({1, 1}, {SumOp::kGemmRs, kShape}, 1);
-  EXPECT_TRUE(refuses({"split.reduce is 1", "takes 0"}, [&] { enqueue(alone, launch, {.compute = 1, .reduce = 1}); }));
+  EXPECT_TRUE(refuses({"split.reduce is 1", "takes 0"}, [&] {
+    enqueue(alone, launch, {{"compute", 1}, {"reduce", 1}});
+  }));
   World world = World::local(1, 2, DeviceKind::kCpu);
   SumLaunch other({1, 2}, {SumOp::kGemmRs, kShape}, 1);
-  EXPECT_TRUE(refuses({"split.intra is 1", "gemm_rs", "takes 0"},
-                      [&] { enqueue(world, other, {.compute = 1, .intra = 1, .reduce = 1}); }));
+  EXPECT_TRUE(refuses({"split.intra is 1", "gemm_rs has no such role: it has reduce, compute"}, [&] {
+    enqueue(world, other, {{"compute", 1}, {"intra", 1}, {"reduce", 1}});
+  }));
 }
 
 TEST(RsWorkspace, RefusesTheSameShapesByName) {
@@ -168,11 +171,13 @@ TEST(ArBadInput, APathThatDoesNotExistIsRefused) {
 TEST(ArBadInput, RolesThatAPathHasNoUseForAreRefused) {
   World world = World::local(2, 2, DeviceKind::kCpu);
   SumLaunch launch(kWorld, {SumOp::kGemmArOneShot, kShape}, 1);
-  EXPECT_TRUE(refuses({"split.intra is 1", "in one shot", "takes 0"},
-                      [&] { enqueue(world, launch, {.compute = 1, .intra = 1, .reduce = 1}); }));
+  EXPECT_TRUE(refuses({"split.intra is 1", "in one shot has no such role"}, [&] {
+    enqueue(world, launch, {{"compute", 1}, {"intra", 1}, {"reduce", 1}});
+  }));
   SumLaunch other(kWorld, {SumOp::kGemmAr, kShape}, 1);
-  EXPECT_TRUE(refuses({"split.intra is 0", "in two shots", "at least 1"},
-                      [&] { enqueue(world, other, {.compute = 1, .reduce = 1}); }));
+  EXPECT_TRUE(refuses({"split.intra is 0", "in two shots", "at least 1"}, [&] {
+    enqueue(world, other, {{"compute", 1}, {"reduce", 1}});
+  }));
 }
 
 TEST(ArWorkspace, OneShotThatWouldOverflowIsRefused) {

@@ -53,7 +53,7 @@ TEST(GpuBadInput, TilesThatDoNotExistOrFitAreNamedAndTheWorldStaysUsable) {
   World world = gpu_world({1, 2});
   AgGemmLaunch host(shape_of(world), kProblem, DType::kBf16, 1);
   const GpuLaunch gpu(world, host);
-  const auto ask = [&](const TileSize& tile) { ag_gemm(world, gpu.args(), {{.compute = 3, .intra = 2}, tile}); };
+  const auto ask = [&](const TileSize& tile) { ag_gemm(world, gpu.args(), {{{"compute", 3}, {"intra", 2}}, tile}); };
   EXPECT_TRUE(refuses({"tile is 96x256x1", "128x256x2"}, [&] { ask({96, 256, 1}); }));
   EXPECT_TRUE(refuses({"tile is 128x0x0"}, [&] { ask({128, 0, 0}); }));
   EXPECT_TRUE(refuses({"tile.cluster is 2", "3 blocks that compute"}, [&] { ask({128, 256, 2}); }));

@@ -40,9 +40,10 @@ TEST_P(GpuEngine, EveryTileIsExactInBothOrdersOfB) {
   World world = gpu_world({1, 1});
   for (const Shape& shape : kEngineShapes) {
     for (const BOrder order : {BOrder::kKN, BOrder::kNK}) {
-      for (const Split& split : {Split{}, Split{.compute = 2}}) {
+      for (const Split& split : {Split{}, Split{{"compute", 2}}}) {
         const RunOptions options{.dtype = dtype, .launches = 2, .split = split, .form = {.b_order = order}};
-        EXPECT_TRUE(gpu_runs_right(world, shape, options, asked)) << ", compute " << split.compute;
+        EXPECT_TRUE(gpu_runs_right(world, shape, options, asked))
+            << ", compute " << (split.empty() ? 0 : split.at("compute"));
       }
     }
   }
@@ -53,7 +54,7 @@ TEST_P(GpuEngine, EveryTileIsExactInAWorldOfSeveralNodes) {
   MK_NEEDS_GPU();
   World world = gpu_world({2, 2});
   for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}}) {
-    const RunOptions options{.dtype = dtype, .launches = 3, .split = {.compute = 4, .intra = 8, .send = 2}};
+    const RunOptions options{.dtype = dtype, .launches = 3, .split = {{"compute", 4}, {"intra", 8}, {"send", 2}}};
     EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
   }
 }
@@ -64,7 +65,7 @@ TEST_P(GpuEngine, EveryTileIsExactBesideAWorkerThatCopies) {
   if (asked.cluster > 1) GTEST_SKIP() << "a cluster's blocks have no room for it";
   World world = gpu_world({1, 4});
   for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}, Shape{700, 264, 136}}) {
-    const RunOptions options{.dtype = dtype, .launches = 3, .split = {.compute = 4}};
+    const RunOptions options{.dtype = dtype, .launches = 3, .split = {{"compute", 4}}};
     EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
   }
 }

@@ -62,14 +62,15 @@ TEST(GpuWorld, TwoShapesMayAlternateInOneWorld) {
 TEST(GpuWorld, EverySplitGivesTheSameResult) {
   MK_NEEDS_GPU();
   World world = World::local(2, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
-  for (const Split& split : {Split{.compute = 1, .intra = 1, .send = 1}, Split{.compute = 3, .intra = 5, .send = 2},
-                             Split{.compute = 20, .intra = 10, .send = 3}, Split{.compute = 1, .send = 1},
-                             Split{.compute = 32, .send = 2}}) {
+  for (const Split& split :
+       {Split{{"compute", 1}, {"intra", 1}, {"send", 1}}, Split{{"compute", 3}, {"intra", 5}, {"send", 2}},
+        Split{{"compute", 20}, {"intra", 10}, {"send", 3}}, Split{{"compute", 1}, {"send", 1}},
+        Split{{"compute", 32}, {"send", 2}}}) {
     EXPECT_TRUE(gpu_runs_right(world, {300, 264, 136}, DType::kBf16, 3, 1, split));
   }
   World node = World::local(1, 4, DeviceKind::kCuda, {.timeout_ms = 5000});
-  for (const Split& split : {Split{}, Split{.compute = 1}, Split{.compute = 33}, Split{.compute = 1, .intra = 1},
-                             Split{.compute = 31, .intra = 11}}) {
+  for (const Split& split : {Split{}, Split{{"compute", 1}}, Split{{"compute", 33}},
+                             Split{{"compute", 1}, {"intra", 1}}, Split{{"compute", 31}, {"intra", 11}}}) {
     EXPECT_TRUE(gpu_runs_right(node, {300, 264, 136}, DType::kBf16, 3, 1, split));
   }
 }

@@ -10,9 +10,13 @@ namespace {
 using runtime::describe_fault;
 using runtime::describe_faults;
 
-std::string namer(const FaultRecord& record) { return "signal_" + std::to_string(record.signal); }
+constexpr RoleName kRoles[] = {{"intra", "chunk"}, {"send", "chunk"}, {"compute", "tile"}};
+enum : int { kIntra, kSend, kCompute };
 
-FaultRecord fault(FaultKind kind, int rank, Role role) {
+const Names kNames{kRoles, [](uint32_t signal) { return "signal_" + std::to_string(signal); }};
+const Names& names_of(const FaultRecord&) { return kNames; }
+
+FaultRecord fault(FaultKind kind, int rank, int role) {
   return {.kind = kind,
           .rank = rank,
           .role = role,
@@ -26,27 +30,27 @@ FaultRecord fault(FaultKind kind, int rank, Role role) {
 }
 
 TEST(FaultReport, NamesRankRoleWorkerTileSignalSeenAndWanted) {
-  EXPECT_EQ(describe_fault(fault(FaultKind::kSignal, 6, Role::kCompute), 200, namer),
+  EXPECT_EQ(describe_fault(fault(FaultKind::kSignal, 6, kCompute), 200, kNames),
             "rank 6 compute 2 waited 200 ms for signal_5 to reach 4 (it holds 3), launch 7, tile 11");
 }
 
 TEST(FaultReport, CommunicationRolesNameAChunk) {
-  EXPECT_NE(describe_fault(fault(FaultKind::kSignal, 6, Role::kIntra), 200, namer).find("chunk 11"), std::string::npos);
+  EXPECT_NE(describe_fault(fault(FaultKind::kSignal, 6, kIntra), 200, kNames).find("chunk 11"), std::string::npos);
 }
 
 TEST(FaultReport, AWorkerWithNothingInHandNamesNoTile) {
-  FaultRecord record = fault(FaultKind::kUnsettled, 6, Role::kSend);
+  FaultRecord record = fault(FaultKind::kUnsettled, 6, kSend);
   record.tile = -1;
-  const std::string text = describe_fault(record, 200, namer);
+  const std::string text = describe_fault(record, 200, kNames);
   EXPECT_EQ(text.find("tile"), std::string::npos) << text;
   EXPECT_EQ(text.find("chunk"), std::string::npos) << text;
 }
 
 TEST(FaultReport, SaysWhenItWasTheRingOrThePutsAndNotASignalEvenOfAWorkerThatWasStopped) {
   const auto told = [](FaultKind kind, uint32_t awaited) {
-    FaultRecord record = fault(kind, 6, Role::kSend);
+    FaultRecord record = fault(kind, 6, kSend);
     record.signal = awaited;
-    return describe_fault(record, 200, namer);
+    return describe_fault(record, 200, kNames);
   };
   for (const FaultKind kind : {FaultKind::kRingFull, FaultKind::kStopped}) {
     EXPECT_NE(told(kind, kRingRoom).find("for room in the command ring"), std::string::npos) << told(kind, kRingRoom);
@@ -57,22 +61,22 @@ TEST(FaultReport, SaysWhenItWasTheRingOrThePutsAndNotASignalEvenOfAWorkerThatWas
 }
 
 TEST(FaultReport, WhoTimedOutComesBeforeWhoWasStopped) {
-  const std::string text = describe_faults(
-      {fault(FaultKind::kStopped, 0, Role::kIntra), fault(FaultKind::kSignal, 1, Role::kCompute)}, 200, namer);
+  const std::string text =
+      describe_faults({fault(FaultKind::kStopped, 0, kIntra), fault(FaultKind::kSignal, 1, kCompute)}, 200, names_of);
   EXPECT_EQ(text.rfind("rank 1 compute", 0), 0u) << text;
 }
 
 TEST(FaultReport, CommunicationComesBeforeCompute) {
-  const std::string text = describe_faults(
-      {fault(FaultKind::kSignal, 0, Role::kCompute), fault(FaultKind::kSignal, 1, Role::kIntra)}, 200, namer);
+  const std::string text =
+      describe_faults({fault(FaultKind::kSignal, 0, kCompute), fault(FaultKind::kSignal, 1, kIntra)}, 200, names_of);
   EXPECT_EQ(text.rfind("rank 1 intra", 0), 0u) << text;
 }
 
 TEST(FaultReport, CountsWhoElseGaveUpAndWhere) {
   const std::string text =
-      describe_faults({fault(FaultKind::kSignal, 4, Role::kCompute), fault(FaultKind::kStopped, 1, Role::kIntra),
-                       fault(FaultKind::kStopped, 4, Role::kIntra)},
-                      200, namer);
+      describe_faults({fault(FaultKind::kSignal, 4, kCompute), fault(FaultKind::kStopped, 1, kIntra),
+                       fault(FaultKind::kStopped, 4, kIntra)},
+                      200, names_of);
   EXPECT_NE(text.find("3 workers gave up, on ranks 1, 4"), std::string::npos) << text;
 }
 

@@ -17,11 +17,12 @@ constexpr Put kPut{{kFirstOperatorWindow, 1, 0}, {kFirstOperatorWindow, 3, 0}, 8
 class MachineFault : public testing::Test {
  protected:
   static constexpr int kRank = 1;
+  static constexpr int kRole = 1;
   static constexpr int kWorker = 2;  // its number in the rank
 
   // The second send worker of rank 1, with a deadline short enough to wait for.
   BarePlan plan{{.world = {2, 2}, .workers = 4, .timeout_ns = 20'000'000, .ring_capacity = 2}};
-  cpu::CpuMachine worker{plan.view(kRank), Post{Role::kSend, 1, 2}, kWorker, false};
+  cpu::CpuMachine worker{plan.view(kRank), Post{kRole, 1, 2}, kWorker, false};
 
   FaultRecord only_fault() const {
     const std::vector<FaultRecord> faults = plan.plan().faults();
@@ -37,7 +38,7 @@ TEST_F(MachineFault, ASignalThatDoesNotComeIsRecordedWithWhoAndWhat) {
   const FaultRecord fault = only_fault();
   EXPECT_EQ(fault.kind, FaultKind::kSignal);
   EXPECT_EQ(fault.rank, kRank);
-  EXPECT_EQ(fault.role, Role::kSend);
+  EXPECT_EQ(fault.role, kRole);
   EXPECT_EQ(fault.worker, 1);
   EXPECT_EQ(fault.signal, 3u);
   EXPECT_EQ(fault.tile, kChunk);
@@ -81,7 +82,7 @@ TEST_F(MachineFault, AWaitThatPassesLeavesNothingBehind) {
 
 TEST_F(MachineFault, AWaiterThatIsStoppedSaysSoAndWhatItWaitedFor) {
   BarePlan patient({.world = {2, 2}, .workers = 4});
-  cpu::CpuMachine waiter(patient.view(kRank), Post{Role::kSend, 0, 1}, 3, false);
+  cpu::CpuMachine waiter(patient.view(kRank), Post{kRole, 0, 1}, 3, false);
   std::thread stopper([&] { HostAtomics::store_release(patient.stop(), 1); });
   EXPECT_FALSE(waiter.wait(2, 5, kChunk)) << "its own deadline is far away";
   stopper.join();
@@ -94,7 +95,8 @@ TEST_F(MachineFault, AWaiterThatIsStoppedSaysSoAndWhatItWaitedFor) {
 
 // What the record says of itself, in the user's words.
 std::string told(const FaultRecord& fault) {
-  return runtime::describe_fault(fault, 20, [](const FaultRecord&) { return "a signal"; });
+  static constexpr RoleName kRoles[] = {{"intra", "chunk"}, {"send", "chunk"}};
+  return runtime::describe_fault(fault, 20, {kRoles, [](uint32_t) { return "a signal"; }});
 }
 
 TEST_F(MachineFault, AWorkerStoppedWhileItsPutsGoOutDoesNotBlameASignal) {

@@ -72,7 +72,7 @@ TEST_P(MissingRank, EveryOtherRankLeavesARecordOfASignalItLacked) {
     const bool is_arrived = fault.signal >= layout.arrived(0, 0) && fault.signal < layout.landed(0, {});
     EXPECT_EQ(fault.wanted, is_arrived ? static_cast<unsigned>(layout.parts) : 1u);
     EXPECT_LT(fault.signal, layout.num_signals());
-    if (fault.role != Role::kCompute) continue;
+    if (fault.role != ag_gemm_op::Layout::kCompute) continue;
     const Tile tile = ag_gemm_op::tile_at(layout, fault.rank, fault.tile);
     EXPECT_EQ(fault.signal, layout.arrived(tile.source, tile.row_block)) << "tile " << fault.tile;
   }

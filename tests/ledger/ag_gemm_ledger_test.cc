@@ -22,7 +22,7 @@ class AgGemmLedger : public testing::TestWithParam<WorldShape> {
   template <class Body>
   void for_each_account(Body&& body) const {
     for_each_tiling([&](const Shape& shape, const ag_gemm_op::TileShape& tile) {
-      for (const RoleCounts& split : kSplits) {
+      for (const Roster& split : kSplits) {
         const Layout layout = layout_of(GetParam(), shape, tile, split);
         SCOPED_TRACE(name_of(shape) + ", tile of " + std::to_string(tile.m) + ", " +
                      std::to_string(layout.roles.total()) + " workers");
@@ -80,7 +80,8 @@ class AgGemmMutant : public testing::TestWithParam<WorldAndWrong> {
   const Wrong wrong = std::get<1>(GetParam());
   // Two chunks of three parts and two columns of tiles a shard, the last ones short, one part empty: several tiles
   // await one signal.
-  const Layout layout = layout_of(std::get<0>(GetParam()), {33, 65, 3}, ag_gemm_op::kCpuTile, {2, 2, 3});
+  const Layout layout =
+      layout_of(std::get<0>(GetParam()), {33, 65, 3}, ag_gemm_op::kCpuTile, ag_gemm_op::roster(2, 2, 3));
 };
 
 std::string world_and_wrong(const testing::TestParamInfo<WorldAndWrong>& info) {

@@ -89,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(Waits, SumMutant,
 
 TEST_P(SumMutant, OneSlipAnywhereIsComplainedOf) {
   const auto& [op, world, wrong] = GetParam();
-  with_layout(op, world, {.split = {.compute = 2, .intra = 2, .reduce = 2}}, [wrong = wrong](const auto& layout) {
+  with_layout(op, world, {.split = {{"compute", 2}, {"intra", 2}, {"reduce", 2}}}, [wrong = wrong](const auto& layout) {
     Mutation none{wrong};
     ASSERT_TRUE(account_with(layout, none).complaints().empty());
     ASSERT_GT(none.calls, 0) << "there is nothing to do wrong in this world";

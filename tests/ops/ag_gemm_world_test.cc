@@ -129,16 +129,16 @@ class AgGemmSplit : public testing::TestWithParam<SplitCase> {};
 
 // Up to the five workers every CPU rank has.
 INSTANTIATE_TEST_SUITE_P(Splits, AgGemmSplit,
-                         testing::Values(SplitCase{{1, 1}, {.compute = 1}}, SplitCase{{1, 1}, {.compute = 3}},
-                                         SplitCase{{1, 3}, {.compute = 1, .intra = 4}},
-                                         SplitCase{{1, 3}, {.compute = 3, .intra = 2}},
-                                         SplitCase{{2, 1}, {.compute = 1, .send = 1}},
-                                         SplitCase{{2, 1}, {.compute = 1, .send = 3}},
-                                         SplitCase{{2, 3}, {.compute = 1, .intra = 1, .send = 1}},
-                                         SplitCase{{2, 3}, {.compute = 2, .intra = 1, .send = 1}},
-                                         SplitCase{{2, 3}, {.compute = 1, .intra = 2, .send = 1}},
-                                         SplitCase{{3, 2}, {.compute = 1, .intra = 1, .send = 2}},
-                                         SplitCase{{3, 2}, {.compute = 1, .intra = 3, .send = 1}}));
+                         testing::Values(SplitCase{{1, 1}, {{"compute", 1}}}, SplitCase{{1, 1}, {{"compute", 3}}},
+                                         SplitCase{{1, 3}, {{"compute", 1}, {"intra", 4}}},
+                                         SplitCase{{1, 3}, {{"compute", 3}, {"intra", 2}}},
+                                         SplitCase{{2, 1}, {{"compute", 1}, {"send", 1}}},
+                                         SplitCase{{2, 1}, {{"compute", 1}, {"send", 3}}},
+                                         SplitCase{{2, 3}, {{"compute", 1}, {"intra", 1}, {"send", 1}}},
+                                         SplitCase{{2, 3}, {{"compute", 2}, {"intra", 1}, {"send", 1}}},
+                                         SplitCase{{2, 3}, {{"compute", 1}, {"intra", 2}, {"send", 1}}},
+                                         SplitCase{{3, 2}, {{"compute", 1}, {"intra", 1}, {"send", 2}}},
+                                         SplitCase{{3, 2}, {{"compute", 1}, {"intra", 3}, {"send", 1}}}));
 
 TEST_P(AgGemmSplit, ResultDoesNotDependOnIt) {
   World world = cpu_world(GetParam().world);

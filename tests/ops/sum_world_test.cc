@@ -74,10 +74,10 @@ TEST_P(SumWorld, DestroyingAWorldFinishesWhatWasQueued) {
 // Up to the five workers every CPU rank has.
 TEST_P(SumWorld, TheResultDoesNotDependOnTheSplit) {
   World world = cpu_world(shape);
-  for (const Split& more : {Split{}, Split{.compute = 2}, Split{.reduce = 2}, Split{.compute = 1, .reduce = 1}}) {
+  for (const auto& [compute, reduce] : {std::pair{0, 0}, std::pair{2, 0}, std::pair{0, 2}, std::pair{1, 1}}) {
     Split split = smallest_split(op, shape);
-    split.compute += more.compute;
-    split.reduce += split.reduce > 0 ? more.reduce : 0;
+    split["compute"] += compute;
+    split["reduce"] += split["reduce"] > 0 ? reduce : 0;
     EXPECT_TRUE(runs_right(world, op, {35, 65, 2}, {.split = split}));
   }
 }

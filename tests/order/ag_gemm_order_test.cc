@@ -20,12 +20,12 @@ void for_each_layout(const WorldShape& world, Body&& body) {
   for_each_tiling([&](const Shape& shape, const ag_gemm_op::TileShape& tile) {
     for (const int compute : {1, 3, 133}) {
       SCOPED_TRACE(name_of(shape) + ", " + std::to_string(compute) + " workers, tile of " + std::to_string(tile.m));
-      body(layout_of(world, shape, tile, {1, 1, compute}));
+      body(layout_of(world, shape, tile, ag_gemm_op::roster(1, 1, compute)));
     }
   });
 }
 
-Post compute_post(const Layout& layout, int worker) { return {Role::kCompute, worker, layout.roles.compute}; }
+Post compute_post(const Layout& layout, int worker) { return {Layout::kCompute, worker, layout.roles.num_compute()}; }
 
 // The tiles of one worker, in its order.
 std::vector<Tile> tiles_of(const Layout& layout, int rank, int worker) {
@@ -45,7 +45,7 @@ TEST_P(Order, EveryRankVisitsEveryTileOnce) {
   for_each_layout(GetParam(), [](const Layout& layout) {
     for (int rank = 0; rank < layout.world.size(); ++rank) {
       std::vector<int> visits(layout.num_tiles());  // of (source, row block, column block)
-      for (int worker = 0; worker < layout.roles.compute; ++worker) {
+      for (int worker = 0; worker < layout.roles.num_compute(); ++worker) {
         for (const Tile& tile : tiles_of(layout, rank, worker)) {
           ASSERT_TRUE(tile.row_block >= 0 && tile.row_block < layout.row_blocks);
           ASSERT_TRUE(tile.col_block >= 0 && tile.col_block < layout.col_blocks);
@@ -68,7 +68,7 @@ TEST_P(Order, TilesCoverTheOutputAndNothingElse) {
       ASSERT_TRUE(tile.source >= 0 && tile.source < layout.world.size());
       area += rows.count * cols.count;
     }
-    if (layout.roles.compute == 1) {
+    if (layout.roles.num_compute() == 1) {
       ASSERT_EQ(area, layout.shard_rows * layout.world.size() * layout.n);
     }
   });
@@ -80,7 +80,7 @@ TEST_P(Order, EveryWorkerTakesOwnRowsThenTheNodesThenOtherNodes) {
   };
   for_each_layout(GetParam(), [&](const Layout& layout) {
     for (int rank = 0; rank < layout.world.size(); ++rank) {
-      for (int worker = 0; worker < layout.roles.compute; ++worker) {
+      for (int worker = 0; worker < layout.roles.num_compute(); ++worker) {
         int reached = 0;
         for (const Tile& tile : tiles_of(layout, rank, worker)) {
           const int now = distance(layout.world, rank, tile.source);
@@ -152,8 +152,7 @@ TEST_P(Order, AWorkerStopsWhereItsBodySaysSo) {
 
 TEST(AgGemmOrder, OfOtherNodesAWaveTakesTheSameRowBlockOfEveryShard) {
   const ag_gemm_op::Problem problem{{2, 2}, 8192, 3456, 8192, DType::kBf16};
-  const Layout layout =
-      ag_gemm_op::make_layout(problem, {.m = 128, .n = 256, .band = 4}, {.intra = 9, .send = 3, .compute = 31});
+  const Layout layout = ag_gemm_op::make_layout(problem, {.m = 128, .n = 256, .band = 4}, ag_gemm_op::roster(9, 3, 31));
   const int far = layout.world.ranks * layout.row_blocks * layout.col_blocks;
   std::set<int> sources;
   for (int i = 0; i < 2 * layout.col_blocks; ++i) {

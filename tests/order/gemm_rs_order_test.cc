@@ -44,8 +44,8 @@ TEST_P(RsOrder, EveryRankMakesEveryTileOnce) {
   for_each([](const Layout& layout) {
     for (int rank = 0; rank < layout.world.size(); ++rank) {
       std::vector<int> visits(layout.num_tiles());
-      for (int worker = 0; worker < layout.roles.compute; ++worker) {
-        const Post post{Role::kCompute, worker, layout.roles.compute};
+      for (int worker = 0; worker < layout.roles.num_compute(); ++worker) {
+        const Post post{Layout::kCompute, worker, layout.roles.num_compute()};
         gemm_rs_op::for_each_tile(layout, rank, post, [&](const Tile& tile) {
           ++visits[tile.source * layout.shard.tiles() + layout.shard.index(tile)];
           return true;

@@ -21,9 +21,9 @@ TEST_P(AgGemmRace, QueuedLaunchesOfTwoShapesAreExact) {
 
 TEST(AgGemmRaceSplit, SeveralWorkersInEveryRoleAreExact) {
   World world = World::local(2, 2, DeviceKind::kCpu);
-  EXPECT_TRUE(runs_right(world, {97, 5, 3}, {.split = {.compute = 1, .intra = 2, .send = 1}}));
-  EXPECT_TRUE(runs_right(world, {97, 5, 3}, {.split = {.compute = 1, .intra = 1, .send = 2}}));
-  EXPECT_TRUE(runs_right(world, {97, 5, 3}, {.split = {.compute = 1, .intra = 3, .send = 1}}));
+  EXPECT_TRUE(runs_right(world, {97, 5, 3}, {.split = {{"compute", 1}, {"intra", 2}, {"send", 1}}}));
+  EXPECT_TRUE(runs_right(world, {97, 5, 3}, {.split = {{"compute", 1}, {"intra", 1}, {"send", 2}}}));
+  EXPECT_TRUE(runs_right(world, {97, 5, 3}, {.split = {{"compute", 1}, {"intra", 3}, {"send", 1}}}));
 }
 
 TEST(AgGemmRaceTrace, CollectingATraceDoesNotRace) {

@@ -27,7 +27,7 @@ TEST_P(SumRace, QueuedLaunchesOfTwoShapesAreExact) {
 TEST_P(SumRace, SeveralWorkersInEveryRoleAreExact) {
   World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu, {.trace = true});
   Split split = smallest_split(op, shape);
-  split.reduce *= 2;
+  split["reduce"] *= 2;
   EXPECT_TRUE(runs_right(world, op, {65, 5, 1}, {.split = split}));
 }
 

@@ -75,7 +75,7 @@ TEST(GoldenPrediction, TheSameSeedGivesTheSameRunToThePicosecond) {
     const std::string op = golden.op;
     if (op == "ag_gemm") {
       const ag_gemm_op::Problem problem{golden.world, rows, 512, 1024, DType::kBf16};
-      const RoleCounts roles{.intra = 2, .send = golden.world.nodes > 1 ? 1 : 0, .compute = 13};
+      const Roster roles = ag_gemm_op::roster(2, golden.world.nodes > 1 ? 1 : 0, 13);
       const auto layout = ag_gemm_op::make_layout(problem, ag_gemm_op::kSm90Tile, roles);
       expect_golden(golden, ag_gemm_op::sim_spec(layout, nullptr),
                     [&](sim::SimWorld& world) { ag_gemm_op::simulate_world(world, layout, 2, nullptr); });
@@ -84,10 +84,10 @@ TEST(GoldenPrediction, TheSameSeedGivesTheSameRunToThePicosecond) {
     const dense::Problem problem{golden.world, rows, 1024, 256, DType::kBf16};
     const int others = golden.world.size() > 1 ? 2 : 0;
     if (op == "gemm_rs") {
-      const RoleCounts roles{.compute = 14, .reduce = others};
+      const Roster roles = gemm_rs_op::roster(others, 14);
       expect_golden_sum(golden, gemm_rs_op::make_layout(problem, gemm_rs_op::kSm90Tile, roles));
     } else {
-      const RoleCounts roles{.intra = others, .compute = 12, .reduce = others};
+      const Roster roles = gemm_ar_op::roster(AllReducePath::kTwoShot, others, others, 12);
       expect_golden_sum(golden, gemm_ar_op::make_two_shot(problem, gemm_ar_op::kSm90Tile, roles));
     }
   }

@@ -18,8 +18,8 @@ class Mutant : public sim::SimMachine {
 
  protected:
   bool is_ready(uint32_t signal) const { return signal < static_cast<uint32_t>(world().size()); }
-  Role role() { return worker().post.role; }
-  bool passes_on(uint32_t signal) { return role() == Role::kIntra && !is_ready(signal); }
+  std::string_view role() { return sim().core().spec.names.role(worker().post.role); }
+  bool passes_on(uint32_t signal) { return role() == "intra" && !is_ready(signal); }
 };
 
 struct DropsASignal : Mutant {
@@ -167,7 +167,7 @@ struct DoesNotSettle : Mutant {
 struct ComputesWithoutWaiting : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return role() == Role::kCompute || Mutant::wait(signal, wanted, subject);
+    return role() == "compute" || Mutant::wait(signal, wanted, subject);
   }
 };
 

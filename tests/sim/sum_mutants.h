@@ -63,7 +63,7 @@ struct NeverSaysReadyToRails : Mutant {
 struct ReducesWithoutWaiting : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return (role() == Role::kReduce && !is_ready(signal)) || Mutant::wait(signal, wanted, subject);
+    return (role() == "reduce" && !is_ready(signal)) || Mutant::wait(signal, wanted, subject);
   }
 };
 
@@ -71,7 +71,7 @@ struct ReducesWithoutWaiting : Mutant {
 struct ReducesTooEarly : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    const bool sums = role() == Role::kReduce && !is_ready(signal) && world().ranks > 1;
+    const bool sums = role() == "reduce" && !is_ready(signal) && world().ranks > 1;
     return Mutant::wait(signal, sums ? wanted - 1 : wanted, subject);
   }
 };
@@ -79,7 +79,7 @@ struct ReducesTooEarly : Mutant {
 struct ReduceQuitsEarly : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    if (role() == Role::kReduce && epoch() == 3) return false;
+    if (role() == "reduce" && epoch() == 3) return false;
     return Mutant::wait(signal, wanted, subject);
   }
 };
@@ -87,14 +87,14 @@ struct ReduceQuitsEarly : Mutant {
 struct GathersWithoutWaiting : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return role() == Role::kIntra || Mutant::wait(signal, wanted, subject);
+    return role() == "intra" || Mutant::wait(signal, wanted, subject);
   }
 };
 
 struct GatherQuitsEarly : Mutant {
   using Mutant::Mutant;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    if (role() == Role::kIntra && epoch() == 3) return false;
+    if (role() == "intra" && epoch() == 3) return false;
     return Mutant::wait(signal, wanted, subject);
   }
 };
@@ -103,7 +103,7 @@ struct GatherQuitsEarly : Mutant {
 struct HoldersKeepSilent : Mutant {
   using Mutant::Mutant;
   void add(const Signal& signal, uint64_t amount) {
-    if (role() != Role::kIntra) Mutant::add(signal, amount);
+    if (role() != "intra") Mutant::add(signal, amount);
   }
 };
 

@@ -55,7 +55,7 @@ class BarePlan {
 
   // The machine of a worker that plays compute.
   cpu::CpuMachine machine(int rank, int worker = 0) {
-    return cpu::CpuMachine(view(rank), Post{Role::kCompute, worker, view(rank).workers}, worker, false);
+    return cpu::CpuMachine(view(rank), Post{0, worker, view(rank).workers}, worker, false);
   }
 
   template <class T>

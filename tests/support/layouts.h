@@ -11,19 +11,20 @@
 namespace mk::test {
 
 // Wanted counts; a role the world has no use for gets none.
-inline constexpr std::array<RoleCounts, 5> kSplits = {
-    {{1, 1, 1}, {2, 1, 5}, {3, 2, 7}, {16, 2, 114}, with_intra_inside({0, 2, 7})}};
+inline constexpr std::array<Roster, 5> kSplits = {{ag_gemm_op::roster(1, 1, 1), ag_gemm_op::roster(2, 1, 5),
+                                                   ag_gemm_op::roster(3, 2, 7), ag_gemm_op::roster(16, 2, 114),
+                                                   ag_gemm_op::roster_with_intra_inside(2, 7)}};
 
-inline RoleCounts roles_for(const WorldShape& world, const RoleCounts& wanted) {
-  const bool has_peers = world.ranks > 1;
-  const bool has_nodes = world.nodes > 1;
-  const RoleCounts roles{has_peers ? wanted.intra : 0, has_nodes ? wanted.send : 0, wanted.compute};
-  return has_peers && wanted.intra_inside ? with_intra_inside(roles) : roles;
+inline Roster roles_for(const WorldShape& world, const Roster& wanted) {
+  const int send = world.nodes > 1 ? wanted.count(ag_gemm_op::Layout::kSend) : 0;
+  if (world.ranks == 1) return ag_gemm_op::roster(0, send, wanted.num_compute());
+  if (wanted.has_inside()) return ag_gemm_op::roster_with_intra_inside(send, wanted.num_compute());
+  return ag_gemm_op::roster(wanted.count(ag_gemm_op::Layout::kIntra), send, wanted.num_compute());
 }
 
 inline ag_gemm_op::Layout layout_of(const WorldShape& world, const Shape& shape,
                                     const ag_gemm_op::TileShape& tile = ag_gemm_op::kCpuTile,
-                                    const RoleCounts& wanted = kSplits[0], DType dtype = DType::kBf16) {
+                                    const Roster& wanted = kSplits[0], DType dtype = DType::kBf16) {
   const ag_gemm_op::Problem problem{world, shape.shard_rows * world.size(), shape.n, shape.k, dtype};
   return ag_gemm_op::make_layout(problem, tile, roles_for(world, wanted));
 }

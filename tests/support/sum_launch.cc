@@ -47,7 +47,9 @@ std::string name_of(SumOp op) {
 
 Split smallest_split(SumOp op, const WorldShape& world) {
   const int one = world.size() > 1 ? 1 : 0;
-  return {.compute = 1, .intra = op == SumOp::kGemmAr ? one : 0, .reduce = one};
+  Split split{{"compute", 1}, {"reduce", one}};
+  if (op == SumOp::kGemmAr) split["intra"] = one;
+  return split;
 }
 
 SumLaunch::SumLaunch(const WorldShape& world, const SumCase& at, uint64_t seed, Data data)

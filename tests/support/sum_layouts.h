@@ -16,17 +16,15 @@ namespace mk::test {
 inline constexpr std::array<dense::TileShape, 2> kSumTiles = {{gemm_rs_op::kCpuTile, gemm_rs_op::kSm90Tile}};
 
 // Wanted counts; a role the operator has no use for gets none.
-inline constexpr std::array<Split, 3> kSumSplits = {{{.compute = 1, .intra = 1, .reduce = 1},
-                                                     {.compute = 5, .intra = 3, .reduce = 2},
-                                                     {.compute = 114, .intra = 2, .reduce = 8}}};
+inline const std::array<Split, 3> kSumSplits = {{{{"compute", 1}, {"intra", 1}, {"reduce", 1}},
+                                                 {{"compute", 5}, {"intra", 3}, {"reduce", 2}},
+                                                 {{"compute", 114}, {"intra", 2}, {"reduce", 8}}}};
 
-inline RoleCounts sum_roles(SumOp op, const WorldShape& world, const Split& wanted) {
+inline Roster sum_roles(SumOp op, const WorldShape& world, const Split& wanted) {
   const Split least = smallest_split(op, world);
-  RoleCounts roles;
-  roles.compute = wanted.compute;
-  roles.intra = least.intra > 0 ? wanted.intra : 0;
-  roles.reduce = least.reduce > 0 ? wanted.reduce : 0;
-  return roles;
+  const auto count = [&](const char* role) { return least.at(role) > 0 ? wanted.at(role) : 0; };
+  if (op == SumOp::kGemmAr) return {{count("intra")}, {count("reduce")}, {count("compute")}};
+  return {{count("reduce")}, {count("compute")}};
 }
 
 // How an operator is cut.
@@ -68,8 +66,8 @@ void for_each_cut(Body&& body) {
   for (const dense::TileShape& tile : kSumTiles) {
     for (const Split& split : kSumSplits) {
       for (const Shape& shape : {Shape{1, 1, 1}, Shape{33, 65, 17}, Shape{67, 7, 1}, Shape{129, 257, 3}}) {
-        SCOPED_TRACE(name_of(shape) + ", tile of " + std::to_string(tile.m) + ", " + std::to_string(split.compute) +
-                     " compute workers");
+        SCOPED_TRACE(name_of(shape) + ", tile of " + std::to_string(tile.m) + ", " +
+                     std::to_string(split.at("compute")) + " compute workers");
         body(Cut{shape, tile, split});
       }
     }

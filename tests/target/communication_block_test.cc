@@ -7,18 +7,20 @@
 namespace mk::sm90 {
 namespace {
 
-// Intra, send, compute, reduce.
-constexpr RoleCounts kCounts[] = {{0, 0, 1},
-                                  {1, 0, 1},
-                                  {6, 1, 32},
-                                  {6, 2, 32},
-                                  {6, 3, 31},
-                                  {4, 0, 30, 13},
-                                  with_intra_inside({0, 0, 33}),
-                                  with_intra_inside({0, 9, 31})};
+constexpr Roster::Row kInside{0, Seating::kInside};
+constexpr Roster kRosters[] = {{{1}},
+                               {{1}, {0}, {1}},
+                               {{6}, {1}, {32}},
+                               {{6}, {2}, {32}},
+                               {{6}, {3}, {31}},
+                               {{4}, {13}, {30}},
+                               {kInside, {33}},
+                               {kInside, {9}, {31}},
+                               {{9}, {2, Seating::kOwn}, {31}},
+                               {{3, Seating::kOwn}, kInside, {8}}};
 
 TEST(CommunicationBlock, BlocksHaveTheWorkersInOrder) {
-  for (const RoleCounts& roles : kCounts) {
+  for (const Roster& roles : kRosters) {
     int next = 0;
     for (int block = 0; block < num_blocks(roles); ++block) {
       const BlockWorkers workers = workers_of(roles, block);
@@ -30,19 +32,21 @@ TEST(CommunicationBlock, BlocksHaveTheWorkersInOrder) {
   }
 }
 
-TEST(CommunicationBlock, NoBlockMixesComputeWithCommunicationUnlessItIsInside) {
-  for (const RoleCounts& roles : kCounts) {
+TEST(CommunicationBlock, ABlocksWorkersSitAsTheirRolesSay) {
+  for (const Roster& roles : kRosters) {
     for (int block = 0; block < num_blocks(roles); ++block) {
       const BlockWorkers workers = workers_of(roles, block);
-      const bool computes = roles.post_of(workers.first).role == Role::kCompute;
+      const bool computes = roles.post_of(workers.first).role == roles.compute_role();
       EXPECT_EQ(computes, block >= communication_blocks(roles));
-      const Role last = roles.post_of(workers.first + workers.count - 1).role;
-      if (computes && roles.intra_inside) {
-        EXPECT_EQ(workers.count, 2);
-        EXPECT_EQ(last, Role::kIntra);
-      } else {
-        EXPECT_LE(workers.count, computes ? 1 : kCommunicationWorkersPerSm);
-        EXPECT_EQ(last == Role::kCompute, computes);
+      EXPECT_EQ(workers.count == roles.workers_per_compute() || !computes, true);
+      for (int worker = workers.first; worker < workers.first + workers.count; ++worker) {
+        const Seating seating = roles.seating(roles.post_of(worker).role);
+        if (computes) {
+          EXPECT_EQ(seating, worker == workers.first ? Seating::kOwn : Seating::kInside);
+        } else {
+          EXPECT_NE(seating, Seating::kInside);
+          EXPECT_LE(workers.count, seating == Seating::kOwn ? 1 : kWorkersPerSm);
+        }
       }
     }
   }

@@ -8,6 +8,7 @@
 #include "ops/ag_gemm/ag_gemm_targets.h"
 #include "ops/dense/dense_plan.h"
 #include "ops/host_launch.h"
+#include "ops/split.h"
 
 namespace mk {
 namespace ag_gemm_op {
@@ -15,7 +16,7 @@ namespace {
 
 Layout layout_for(const runtime::WorldState& world, const Problem& problem, const AgGemmOptions& options) {
   const runtime::Device& device = world.device();
-  const RoleCounts roles = choose_roles(problem, options.split, device.places_per_rank());
+  const Roster roles = choose_roles(problem, options.split, seats_of(device));
   return make_layout(problem, choose_tile(problem, options.tile, device.kind(), roles), roles);
 }
 
@@ -24,7 +25,8 @@ Layout layout_for(const runtime::WorldState& world, const Problem& problem, cons
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options) {
   const Layout layout = world.checked([&] { return layout_for(world, problem, options); });
   const std::string op = fmt::format("ag_gemm tile {}x{}x{}", layout.tile_m, layout.tile_n, layout.cluster);
-  return world.plan(dense::plan_key(op, problem, layout.roles), [&] { return dense::plan_spec(layout); });
+  return world.plan(dense::plan_key(op, problem, in_words(Layout::kRoles, layout.roles)),
+                    [&] { return dense::plan_spec(layout); });
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {

@@ -30,7 +30,7 @@ void compute(cpu::CpuMachine& m, const Layout& layout, const Post& post, const A
 }
 
 void run_worker(cpu::CpuMachine& m, const Layout& layout, const Post& post, const AgGemmArgs& args) {
-  if (post.role != Role::kCompute) return communicate(m, layout, post);
+  if (post.role != Layout::kCompute) return communicate(m, layout, post);
   switch (args.a.dtype) {
     case DType::kBf16: return compute<Bf16>(m, layout, post, args);
     case DType::kFp16: return compute<Fp16>(m, layout, post, args);

@@ -113,7 +113,7 @@ __device__ __forceinline__ void compute(const Params<Pace>& p, Post post, int wo
       if (threadIdx.x < 64) {
         if (sm90::is_one_lane()) store_tiles<Config, Element>(p, post, shared);
       } else if constexpr (Config::kRingPiece > 0) {
-        if (threadIdx.x >= 96 || !p.layout.roles.intra_inside) return;
+        if (threadIdx.x >= 96 || !p.layout.roles.has_inside()) return;
         sm90::be_worker<Pace>(p.view, p.layout.roles, worker + 1, p.pace, shared.ring.pieces(), communication(p));
       }
     } else {
@@ -126,13 +126,13 @@ template <class Config, class Element, BOrder kOrder, class Pace>
 __global__ void __launch_bounds__(Config::kThreads, 1) ag_gemm_kernel(const __grid_constant__ Params<Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
-  const RoleCounts& roles = p.layout.roles;
+  const Roster& roles = p.layout.roles;
   const int compute_block = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
   if (compute_block < 0) {
     sm90::communicate<Pace>(p.view, roles, p.pace, memory, communication(p));
   } else {
     const int worker = roles.compute_worker(compute_block);
-    compute<Config, Element, kOrder>(p, {Role::kCompute, compute_block, roles.compute}, worker, memory);
+    compute<Config, Element, kOrder>(p, {Layout::kCompute, compute_block, roles.num_compute()}, worker, memory);
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);

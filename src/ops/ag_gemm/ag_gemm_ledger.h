@@ -17,7 +17,7 @@ void account(ledger::Ledger& ledger, const Layout& layout, int launches, MakeMac
       for (int worker = 0; worker < layout.roles.total(); ++worker) {
         const Post post = layout.roles.post_of(worker);
         auto machine = make(rank, epoch);
-        if (post.role != Role::kCompute) {
+        if (post.role != Layout::kCompute) {
           communicate(machine, layout, post);
         } else {
           for_each_tile(layout, rank, post, [&](const Tile& tile) { return wait_for_rows(machine, layout, tile); });

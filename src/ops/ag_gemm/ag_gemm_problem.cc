@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "base/math.h"
 #include "ops/ag_gemm/ag_gemm_configs.h"
+#include "ops/cost_model.h"
+#include "ops/split.h"
 #include "target/sm90/communication_block.h"
 #include "target/sm90/gemm_config.h"
 
@@ -16,7 +18,7 @@ namespace {
 
 constexpr int64_t kMostParts = 16;
 
-// Copies wait for each other, not for sums, so that they need less to spare (docs/performance.md); and one place more
+// Copies wait for each other, not for sums, so that they need less to spare (docs/performance.md); and one SM more
 // where compute, which would wait for the links, does not miss it.
 constexpr double kSpare = 0.45;
 constexpr double kSpareOfLinks = 1.45;
@@ -28,7 +30,7 @@ constexpr double kSendPace = 1.1;
 // Rows of other nodes come until the end, and a band is begun when its last rows are there: one that a wave computes
 // leaves least to do after that.  But lower than half of what shares operands well is too low.
 int far_band(const Layout& layout) {
-  const int in_a_wave = layout.roles.compute / layout.cluster / layout.col_blocks;
+  const int in_a_wave = layout.roles.num_compute() / layout.cluster / layout.col_blocks;
   return 2 * in_a_wave >= layout.band ? std::min(layout.band, in_a_wave) : layout.band;
 }
 
@@ -62,14 +64,14 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
   }
 }
 
-TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const RoleCounts& roles) {
+TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const Roster& roles) {
   if (device != DeviceKind::kCuda) {
     check_arg(asked.m == 0 && asked.n == 0 && asked.cluster == 0, "tile is {}x{}x{}; on a cpu it cannot be chosen",
               asked.m, asked.n, asked.cluster);
     return kCpuTile;
   }
   const int64_t shards = problem.world.size();
-  const sm90::GemmBlocks blocks{roles.compute, sm90::communication_blocks(roles), roles.intra_inside};
+  const sm90::GemmBlocks blocks{roles.num_compute(), sm90::communication_blocks(roles), roles.has_inside()};
   sm90::GemmTile tile{asked.m, asked.n, asked.cluster};
   if (tile == sm90::GemmTile{0, 0, 0}) {
     tile = sm90::choose_tile(sm90::kGemmTiles, {problem.m / shards, shards, problem.n, problem.k}, blocks);
@@ -82,46 +84,47 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
   const int rows = tile.m * tile.cluster;
   return {.m = rows,
           .n = tile.n,
-          .band = dense::band_of(rows, tile.n, roles.compute / tile.cluster),
+          .band = dense::band_of(rows, tile.n, roles.num_compute() / tile.cluster),
           .cluster = tile.cluster};
 }
 
-RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
+Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats) {
   const bool has_peers = problem.world.ranks > 1;
   const bool has_nodes = problem.world.nodes > 1;
-  if (!dense::is_open(asked)) {
-    const dense::RolesNeeded needed{.intra = has_peers, .send = has_nodes, .intra_may_be_inside = true};
-    return dense::checked_split("ag_gemm", problem.world, asked, needed, places);
+  if (!asked.empty()) {
+    const RoleNeed needs[] = {{has_peers, true}, {has_nodes}, {}};
+    return checked_split("ag_gemm", problem.world, asked, Layout::kRoles, needs, seats);
   }
-  // Inside a node copies cost no place (docs/performance.md).  Between nodes they have to keep up with the network.
-  if (has_peers && !has_nodes && places.sharing > 1) return with_intra_inside({.compute = places.count});
+  // Inside a node copies cost no SM (docs/performance.md).  Between nodes they have to keep up with the network.
+  if (has_peers && !has_nodes && seats.sharing > 1) return roster_with_intra_inside(0, seats.count);
   // A rank gives its shard to its peers, stages it for the network, which takes it to every other node, and passes on
   // what it gets from there.
   const WorldShape& world = problem.world;
   const double rows = static_cast<double>(problem.m) / world.size();
   const double shard = rows * static_cast<double>(problem.k) * static_cast<double>(size_of(problem.dtype));
   const double copies = world.nodes * (world.ranks - 1) + (has_nodes ? 1 : 0);
-  dense::RankWork work{
+  cost::RankWork work{
       .flops = 2.0 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k),
       .nvlink_bytes = shard * world.nodes * (world.ranks - 1),
       .network_bytes = shard * (world.nodes - 1),
       .moved_bytes = 2 * shard * copies,
       .spare = kSpare};
-  RoleCounts roles;
+  int send = 0;
+  int intra = 0;
   if (world.size() > 1) {
-    const dense::RankTime time = dense::time_of(places, work);
+    const cost::RankTime time = cost::time_of(seats, work);
     if (time.compute < time.links) work.spare = kSpareOfLinks;
-    const int all = dense::fair_share(places, 1, work);
+    const int all = cost::fair_share(seats, 1, work);
     const double staged_per_second = 2 * shard / time.slowest();
-    const double paced = std::round(kSendPace * staged_per_second / dense::kMovedPerWorkerSecond);
-    const int senders = static_cast<int>(places.sharing == 1 ? all / copies : paced);
-    if (has_nodes) roles.send = has_peers ? std::clamp(senders, 1, std::max(1, all - 1)) : all;
-    roles.intra = has_peers ? std::max(1, all - roles.send) : 0;
+    const double paced = std::round(kSendPace * staged_per_second / cost::kMovedPerWorkerSecond);
+    const int senders = static_cast<int>(seats.sharing == 1 ? all / copies : paced);
+    if (has_nodes) send = has_peers ? std::clamp(senders, 1, std::max(1, all - 1)) : all;
+    intra = has_peers ? std::max(1, all - send) : 0;
   }
-  return dense::filled_up(problem.world, roles, places);
+  return filled_up(problem.world, roster(intra, send, 0), seats);
 }
 
-Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
+Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& roles) {
   Layout layout;
   layout.world = problem.world;
   layout.shard_rows = problem.m / problem.world.size();

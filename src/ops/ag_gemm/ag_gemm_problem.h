@@ -4,6 +4,7 @@
 // Layout is plain data and pure functions: protocol, kernels, ledger and tests all read it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -32,6 +33,9 @@ struct Part {
 };
 
 struct Layout {
+  enum : int { kIntra, kSend, kCompute };
+  static constexpr std::array<RoleName, 3> kRoles = {{{"intra", "chunk"}, {"send", "chunk"}, {"compute", "tile"}}};
+
   WorldShape world;
   int64_t shard_rows = 0;  // M / W
   int64_t n = 0;
@@ -48,7 +52,7 @@ struct Layout {
   int cluster = 1;    // workers that compute a tile together
   int parts = 1;      // of a chunk
   int64_t part_size = 0;
-  RoleCounts roles;
+  Roster roles;
 
   MK_HD constexpr int64_t num_tiles() const { return static_cast<int64_t>(world.size()) * row_blocks * col_blocks; }
   MK_HD constexpr Range rows_of(int row_block) const { return block_range(shard_rows, tile_m, row_block); }
@@ -103,12 +107,16 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
 Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const AgGemmArgs> args);
 
 // The tiling a device has for the problem; on a GPU the caller may choose among those that exist.
-TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const RoleCounts& roles);
+TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind device, const Roster& roles);
 
-// The split for a rank's places if the caller left it open; else the caller's, checked.
-RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places);
+// The split for a rank's seats if the caller left it open; else the caller's, checked.
+Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats);
 
-Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+// So many workers of each role; intra may be inside.
+constexpr Roster roster(int intra, int send, int compute) { return {{intra}, {send}, {compute}}; }
+constexpr Roster roster_with_intra_inside(int send, int compute) { return {{0, Seating::kInside}, {send}, {compute}}; }
+
+Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& roles);
 
 // Of each window, from kGatheredWindow on.
 std::vector<uint64_t> window_bytes(const Layout& layout);

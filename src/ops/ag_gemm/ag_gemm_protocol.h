@@ -154,8 +154,8 @@ MK_PROTOCOL
 template <Machine M>
 MK_HD void communicate(M& m, const Layout& layout, const Post& post) {
   switch (post.role) {
-    case Role::kIntra: return intra(m, layout, post);
-    case Role::kSend: return send(m, layout, post);
+    case Layout::kIntra: return intra(m, layout, post);
+    case Layout::kSend: return send(m, layout, post);
     default: return;
   }
 }

@@ -44,7 +44,7 @@ sim::SimSpec sim_spec(const Layout& layout, const SimData* data);
 // One worker's launch.
 template <class M>
 void simulate(M& m, const Layout& layout, const Post& post, SimData* data) {
-  if (post.role != Role::kCompute) return communicate(m, layout, post);
+  if (post.role != Layout::kCompute) return communicate(m, layout, post);
   for_each_tile(layout, m.rank(), post, [&](const Tile& tile) {
     if (!wait_for_rows(m, layout, tile)) return false;
     const bool own = tile.source == m.rank();

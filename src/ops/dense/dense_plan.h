@@ -17,7 +17,7 @@ runtime::PlanSpec plan_spec(const Layout& layout) {
   spec.num_signals = layout.num_signals();
   spec.workers = layout.roles.total();
   spec.layout = std::make_shared<const Layout>(layout);
-  spec.signal_name = [layout](uint32_t signal) { return signal_name(layout, signal); };
+  spec.names = {Layout::kRoles, [layout](uint32_t signal) { return signal_name(layout, signal); }};
   return spec;
 }
 

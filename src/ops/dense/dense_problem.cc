@@ -10,15 +10,6 @@
 #include "target/sm90/gemm_config.h"
 
 namespace mk::dense {
-namespace {
-
-struct RoleRow {
-  const char* name;
-  int asked;
-  bool needed;
-};
-
-}  // namespace
 
 int64_t cols_of(const Tensor& b, BOrder order) { return order == BOrder::kNK ? b.rows : b.cols; }
 
@@ -105,96 +96,8 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
   }
 }
 
-bool is_open(const Split& split) {
-  return split.compute == 0 && split.intra == 0 && split.send == 0 && split.reduce == 0;
-}
-
-RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
-                         const Places& places) {
-  const bool is_inside = needed.intra && needed.intra_may_be_inside && places.sharing > 1 && asked.intra == 0;
-  const RoleRow rows[] = {{"compute", asked.compute, true},
-                          {"intra", asked.intra, needed.intra && !is_inside},
-                          {"send", asked.send, needed.send},
-                          {"reduce", asked.reduce, needed.reduce}};
-  for (const RoleRow& row : rows) {
-    check_arg(row.needed ? row.asked >= 1 : row.asked == 0,
-              "split.{} is {}; {} in a world of {}x{} ranks takes {} of that role", row.name, row.asked, op,
-              world.nodes, world.ranks, row.needed ? "at least 1" : "0");
-    // Each for itself, so that no sum overflows.
-    const int most = places.count * places.sharing;
-    check_arg(row.asked <= most, "split asks for {} workers in one role; a rank of this world has {}", row.asked, most);
-  }
-  const RoleCounts roles{asked.intra, asked.send, asked.compute, asked.reduce};
-  check_arg(places.needed_by(roles) <= places.count,
-            "split asks for {} workers on {} places ({} that communicate share one); a rank of this world has {}",
-            roles.total(), places.needed_by(roles), places.sharing, places.count);
-  return is_inside ? with_intra_inside(roles) : roles;
-}
-
-RankTime time_of(const Places& places, const RankWork& work) {
-  // What an SM computes (docs/performance.md), and a GPU's links.
-  constexpr double kFlopsPerSecond = 6e12;
-  constexpr double kSms = 132;
-  constexpr double kNvlinkPerSecond = 450e9;
-  constexpr double kNetworkPerSecond = 50e9;
-  const double part_of_gpu = places.count / kSms;
-  return {.compute = work.flops / (kFlopsPerSecond * places.count),
-          .links = std::max(work.nvlink_bytes / (kNvlinkPerSecond * part_of_gpu),
-                            work.network_bytes / (kNetworkPerSecond * part_of_gpu))};
-}
-
-int fair_share(const Places& places, int roles, const RankWork& work) {
-  if (places.sharing == 1) return std::clamp(places.count / 16, 1, 8);
-  const double moved_per_second = kMovedPerWorkerSecond * kCommunicationWorkersPerSm;
-  const double seconds = time_of(places, work).slowest();
-  const int wanted = static_cast<int>(std::ceil(work.moved_bytes / moved_per_second / seconds + work.spare));
-  return ceil_div(std::clamp(wanted, 1, std::max(1, places.count / 4)) * places.sharing, roles);
-}
-
-int share_for_sums(const Places& places, int roles, const RankWork& work, int64_t tiles) {
-  const int fair = fair_share(places, roles, work);
-  if (places.sharing == 1) return fair;
-  constexpr double kBesideCompute = 0.75;  // of the pace that workers have by themselves
-  const double moved_per_second = kBesideCompute * kMovedPerWorkerSecond * kCommunicationWorkersPerSm;
-  const RankTime time = time_of(places, work);
-  const auto seconds = [&](int communicating) {
-    const int computing = places.count - communicating;
-    const double moving = work.moved_bytes / (communicating * moved_per_second);
-    const double last_wave = std::min(1.0, static_cast<double>(computing) / static_cast<double>(tiles));
-    const double together = std::max({time.compute * places.count / computing, time.links, moving});
-    return together + moving * last_wave;
-  };
-  int best = 1;
-  for (int more = 2; more <= places.count / 4; ++more) {
-    if (seconds(more) < seconds(best)) best = more;
-  }
-  return std::max(fair, ceil_div(best * places.sharing, roles));
-}
-
-RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places) {
-  roles.compute = 0;
-  roles.compute = std::max(1, places.count - places.of_communication(roles));
-  check_arg(places.needed_by(roles) <= places.count,
-            "the world has {} ranks, which leaves {} places a rank; {} are needed", world.size(), places.count,
-            places.needed_by(roles));
-  return roles;
-}
-
-std::string plan_key(const std::string& op, const Problem& problem, const RoleCounts& roles) {
-  return fmt::format("{} {}x{}x{} {} {}", op, problem.m, problem.n, problem.k, name_of(problem.dtype), in_words(roles));
-}
-
-std::string in_words(const RoleCounts& roles) {
-  std::string words;
-  const auto say = [&](Role role, int count) {
-    if (count > 0) words += fmt::format("{}{} {}", words.empty() ? "" : " ", name_of(role), count);
-  };
-  say(Role::kIntra, roles.intra);
-  if (roles.intra_inside) words += " inside";
-  say(Role::kSend, roles.send);
-  say(Role::kReduce, roles.reduce);
-  say(Role::kCompute, roles.compute);
-  return words;
+std::string plan_key(const std::string& op, const Problem& problem, const std::string& roles) {
+  return fmt::format("{} {}x{}x{} {} {}", op, problem.m, problem.n, problem.k, name_of(problem.dtype), roles);
 }
 
 }  // namespace mk::dense

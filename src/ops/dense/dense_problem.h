@@ -8,7 +8,6 @@
 #include <span>
 #include <string>
 
-#include "core/roles.h"
 #include "core/world_shape.h"
 #include "mkernel/gemm_args.h"
 #include "mkernel/options.h"
@@ -62,57 +61,7 @@ void check_rank(const Problem& problem, int rank, const GemmArgs& args, int64_t 
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const GemmArgs> args, int64_t c_rows,
                 DeviceKind device);
 
-// Which roles an operator has work for in a world; compute always.
-struct RolesNeeded {
-  bool intra = false;
-  bool send = false;
-  bool reduce = false;
-  bool intra_may_be_inside = false;  // on a GPU: none of that role then means one beside each compute worker
-};
-
-bool is_open(const Split& split);  // the caller leaves it to the operator
-
-// The caller's split as it is, if the operator can work so on a rank's places.
-RoleCounts checked_split(const char* op, const WorldShape& world, const Split& asked, const RolesNeeded& needed,
-                         const Places& places);
-
-// What a rank does in a launch.
-struct RankWork {
-  double flops = 0;
-  double nvlink_bytes = 0;   // from it to its peers
-  double network_bytes = 0;  // from it to other nodes
-  double moved_bytes = 0;    // read and written by its communication workers
-  double spare = 0.95;       // places more than the pace takes, for when much comes at once
-};
-
-// How long a rank's places compute and its links carry, in seconds, on an H200.
-struct RankTime {
-  double compute = 0;
-  double links = 0;
-
-  double slowest() const { return compute > links ? compute : links; }
-};
-RankTime time_of(const Places& places, const RankWork& work);
-
-// Bytes a second that a communication worker reads and writes, where eight share a place.
-constexpr double kMovedPerWorkerSecond = 10e9;
-
-// How many workers each of so many communication roles should have.  Where they share places, all together get as
-// many places as keep pace with the slowest of compute, NVLink and network, and the spare; where each has its own,
-// eight of a kind keep NVLink busy.
-int fair_share(const Places& places, int roles, const RankWork& work);
-
-// The same in a world of one node for roles that sum, which have the last wave of the rank's own `tiles` still before
-// them when compute is over: at least as many, and more where a launch is over sooner so (docs/performance.md).
-int share_for_sums(const Places& places, int roles, const RankWork& work, int64_t tiles);
-
-// `roles` with compute workers on all places that are left.
-RoleCounts filled_up(const WorldShape& world, RoleCounts roles, const Places& places);
-
-// The name of a plan: what its layout follows from.
-std::string plan_key(const std::string& op, const Problem& problem, const RoleCounts& roles);
-
-// "intra 1 send 2 reduce 1 compute 3": roles without workers are left out.
-std::string in_words(const RoleCounts& roles);
+// The name of a plan: what its layout follows from; `roles` in words.
+std::string plan_key(const std::string& op, const Problem& problem, const std::string& roles);
 
 }  // namespace mk::dense

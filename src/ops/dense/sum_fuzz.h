@@ -12,6 +12,7 @@
 #include "ops/dense/dense_problem.h"
 #include "ops/dense/sum_sim.h"
 #include "ops/fuzz_case.h"
+#include "ops/split.h"
 #include "target/sim/sim_world.h"
 
 namespace mk::dense {
@@ -63,7 +64,7 @@ class FuzzRun {
   // "2x3, m 54, n 9, k 2, reduce 1 compute 3, 4 launches, ring of 2"
   std::string describe() const {
     return fmt::format("{}x{}, m {}, n {}, k {}, {}, {} launches, ring of {}", layout_.world.nodes, layout_.world.ranks,
-                       layout_.m(), layout_.image().cols, layout_.k, in_words(layout_.roles), launches_,
+                       layout_.m(), layout_.image().cols, layout_.k, in_words(Layout::kRoles, layout_.roles), launches_,
                        core().spec.ring_capacity);
   }
 

@@ -152,9 +152,9 @@ template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 __global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_constant__ SumParams<Op, Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
-  const RoleCounts& roles = p.layout.roles;
+  const Roster& roles = p.layout.roles;
   const Post post = roles.post_of(sm90::workers_of(roles, static_cast<int>(blockIdx.x)).first);
-  if (post.role == Role::kCompute) {
+  if (post.role == Op::Layout::kCompute) {
     compute<Config, Element, kOrder>(p, post, memory);
   } else {
     const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces& pieces) {

@@ -60,7 +60,7 @@ sim::SimSpec sim_spec(const Layout& layout) {
   spec.roles = layout.roles;
   spec.window_bytes = window_bytes(layout);
   spec.num_signals = layout.num_signals();
-  spec.signal_name = [layout](uint32_t signal) { return signal_name(layout, signal); };
+  spec.names = {Layout::kRoles, [layout](uint32_t signal) { return signal_name(layout, signal); }};
   spec.put_lanes = static_cast<int>(layout.most_puts() > 0 ? layout.most_puts() : 1);
   return spec;
 }

@@ -6,16 +6,17 @@
 #include "ops/gemm_ar/gemm_ar_configs.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"
 #include "ops/host_launch.h"
+#include "ops/split.h"
 
 namespace mk {
 namespace gemm_ar_op {
 namespace {
 
 runtime::PlanSpec make_spec(const runtime::WorldState& world, const Problem& problem, AllReducePath path,
-                            const RoleCounts& roles) {
+                            const Roster& roles) {
   const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
   const int64_t shards = path == AllReducePath::kOneShot ? 1 : problem.world.size();
-  const TileShape tile = on_gpu ? dense::gpu_tile(problem, shards, roles.compute) : kCpuTile;
+  const TileShape tile = on_gpu ? dense::gpu_tile(problem, shards, roles.num_compute()) : kCpuTile;
   return path == AllReducePath::kOneShot ? dense::plan_spec(make_one_shot(problem, tile, roles))
                                          : dense::plan_spec(make_two_shot(problem, tile, roles));
 }
@@ -23,10 +24,10 @@ runtime::PlanSpec make_spec(const runtime::WorldState& world, const Problem& pro
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split) {
-  const RoleCounts roles =
-      world.checked([&] { return choose_roles(problem, path, split, world.device().places_per_rank()); });
+  const Roster roles = world.checked([&] { return choose_roles(problem, path, split, seats_of(world.device())); });
   const char* name = path == AllReducePath::kOneShot ? "gemm_ar one shot" : "gemm_ar two shots";
-  return world.plan(dense::plan_key(name, problem, roles), [&] { return make_spec(world, problem, path, roles); });
+  return world.plan(dense::plan_key(name, problem, in_words(roles_of(path), roles)),
+                    [&] { return make_spec(world, problem, path, roles); });
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
@@ -61,7 +62,7 @@ int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const gemm_ar_op::Problem problem{state.shape(), m, n, k, dtype};
   const AllReducePath path = gemm_ar_op::path_for(problem, asked);
   gemm_ar_op::check_problem(problem, path, world.device());
-  const RoleCounts roles = gemm_ar_op::choose_roles(problem, path, {}, state.device().places_per_rank());
+  const Roster roles = gemm_ar_op::choose_roles(problem, path, {}, seats_of(state.device()));
   return static_cast<int64_t>(runtime::workspace_bytes(gemm_ar_op::make_spec(state, problem, path, roles)));
 }
 

@@ -8,13 +8,12 @@
 namespace mk::gemm_ar_op {
 namespace {
 
-RoleCounts draw_roles(sim::Random& random, const WorldShape& world, AllReducePath path) {
+Roster draw_roles(sim::Random& random, const WorldShape& world, AllReducePath path) {
   const bool has_others = world.size() > 1;
-  RoleCounts roles;
-  roles.reduce = has_others ? 1 + static_cast<int>(random.below(2)) : 0;
-  roles.intra = has_others && path == AllReducePath::kTwoShot ? 1 + static_cast<int>(random.below(2)) : 0;
-  roles.compute = 1 + static_cast<int>(random.below(3));
-  return roles;
+  const int reduce = has_others ? 1 + static_cast<int>(random.below(2)) : 0;
+  const int intra = has_others && path == AllReducePath::kTwoShot ? 1 + static_cast<int>(random.below(2)) : 0;
+  const int compute = 1 + static_cast<int>(random.below(3));
+  return roster(path, intra, reduce, compute);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace mk::gemm_ar_op {
 struct TwoShotOp : gemm_rs_op::ScatterOp<TwoShotLayout> {
   template <class M, class Body>
   __device__ static void communicate(M& m, const TwoShotLayout& layout, const Post& post, Body& body) {
-    if (post.role == Role::kReduce) {
+    if (post.role == TwoShotLayout::kReduce) {
       reduce(m, layout, post, body);
     } else {
       gather(m, layout, post, body);

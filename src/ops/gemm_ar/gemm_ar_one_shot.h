@@ -2,6 +2,7 @@
 // ops/gemm_ar/gemm_ar_one_shot.h — how GEMM+AllReduce in one shot is cut: everybody reduces everything.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,11 +20,14 @@ constexpr uint32_t kNodeSumWindow = 3;       // this node's sum, rounded
 constexpr uint32_t kOtherSumsWindow = 4;     // [other nodes], their sums
 
 struct OneShotLayout {
+  enum : int { kReduce, kCompute };
+  static constexpr std::array<RoleName, 2> kRoles = {{{"reduce", "tile"}, {"compute", "tile"}}};
+
   WorldShape world;
   dense::TileImage whole;  // M × N; in a Tile, source is 0
   int64_t k = 0;
   int band = 1;
-  RoleCounts roles;
+  Roster roles;
 
   static constexpr dense::Output kOutput = dense::Output::kAll;
   MK_HD constexpr const dense::TileImage& image() const { return whole; }

@@ -145,8 +145,8 @@ MK_HD void reduce(M& m, const OneShotLayout& layout, const Post& post, Body& bod
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void work(M& m, const OneShotLayout& layout, const Post& post, Body& body) {
-  if (post.role == Role::kReduce) return reduce(m, layout, post, body);
-  if (post.role == Role::kCompute) return compute(m, layout, post, body);
+  if (post.role == OneShotLayout::kReduce) return reduce(m, layout, post, body);
+  if (post.role == OneShotLayout::kCompute) return compute(m, layout, post, body);
 }
 
 }  // namespace mk::gemm_ar_op

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "ops/split.h"
 
 namespace mk::gemm_ar_op {
 
@@ -33,38 +34,48 @@ void check_problem(const Problem& problem, AllReducePath path, DeviceKind device
             problem.n, problem.world.size());
 }
 
-RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split& asked, const Places& places) {
+Roster choose_roles(const Problem& problem, AllReducePath path, const Split& asked, const Seats& seats) {
   const bool has_others = problem.world.size() > 1;
   const bool gathers = has_others && path == AllReducePath::kTwoShot;
-  if (!dense::is_open(asked)) {
-    const char* name = path == AllReducePath::kTwoShot ? "gemm_ar in two shots" : "gemm_ar in one shot";
-    return dense::checked_split(name, problem.world, asked, {.intra = gathers, .reduce = has_others}, places);
+  if (!asked.empty()) {
+    const RoleNeed two_shot[] = {{gathers}, {has_others}, {}};
+    const RoleNeed one_shot[] = {{has_others}, {}};
+    return path == AllReducePath::kTwoShot
+               ? checked_split("gemm_ar in two shots", problem.world, asked, TwoShotLayout::kRoles, two_shot, seats)
+               : checked_split("gemm_ar in one shot", problem.world, asked, OneShotLayout::kRoles, one_shot, seats);
   }
-  dense::RankWork work = gemm_rs_op::work_of(problem);
+  cost::RankWork work = gemm_rs_op::work_of(problem);
   if (gathers) {  // its shard goes out once more, and all others' are read and written
     const double shard = static_cast<double>(problem.m) / problem.world.size() * static_cast<double>(problem.n) *
                          static_cast<double>(size_of(problem.dtype));
     work.nvlink_bytes *= 2;
     work.network_bytes *= 2;
     work.moved_bytes += shard * (2 * problem.world.size() - 1);
-    // Where the links take twice as long, compute does not miss a few places (docs/performance.md).
-    const dense::RankTime time = dense::time_of(places, work);
+    // Where the links take twice as long, compute does not miss a few seats (docs/performance.md).
+    const cost::RankTime time = cost::time_of(seats, work);
     if (2 * time.compute <= time.links) work.spare += 2;
   }
-  const int most = gemm_rs_op::most_reducers(places, problem.m, problem.n);
-  const int share = gathers ? gemm_rs_op::share_of(problem, 2, work, places, most)
-                            : std::min(most, dense::fair_share(places, 1, work));
-  RoleCounts roles;
-  roles.reduce = has_others ? share : 0;
-  roles.intra = gathers ? share : 0;
-  return dense::filled_up(problem.world, roles, places);
+  const int most = gemm_rs_op::most_reducers(seats, problem.m, problem.n);
+  const int share =
+      gathers ? gemm_rs_op::share_of(problem, 2, work, seats, most) : std::min(most, cost::fair_share(seats, 1, work));
+  return filled_up(problem.world, roster(path, gathers ? share : 0, has_others ? share : 0, 0), seats);
 }
 
-TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
+Roster roster(AllReducePath path, int intra, int reduce, int compute) {
+  if (path == AllReducePath::kOneShot) return {{reduce}, {compute}};
+  return {{intra}, {reduce}, {compute}};
+}
+
+std::span<const RoleName> roles_of(AllReducePath path) {
+  if (path == AllReducePath::kOneShot) return OneShotLayout::kRoles;
+  return TwoShotLayout::kRoles;
+}
+
+TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const Roster& roles) {
   return {gemm_rs_op::make_layout(problem, tile, roles)};
 }
 
-OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
+OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const Roster& roles) {
   OneShotLayout layout;
   layout.world = problem.world;
   layout.whole = dense::make_image(problem.m, problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);

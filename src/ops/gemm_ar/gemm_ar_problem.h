@@ -25,10 +25,14 @@ AllReducePath path_for(const Problem& problem, AllReducePath asked);
 
 void check_problem(const Problem& problem, AllReducePath path, DeviceKind device);
 
-// The split for a rank's places if the caller left it open; else the caller's, checked.
-RoleCounts choose_roles(const Problem& problem, AllReducePath path, const Split& asked, const Places& places);
+// The split for a rank's seats if the caller left it open; else the caller's, checked.
+Roster choose_roles(const Problem& problem, AllReducePath path, const Split& asked, const Seats& seats);
 
-TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
-OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+// `intra` in two shots only.
+Roster roster(AllReducePath path, int intra, int reduce, int compute);
+std::span<const RoleName> roles_of(AllReducePath path);
+
+TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const Roster& roles);
+OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const Roster& roles);
 
 }  // namespace mk::gemm_ar_op

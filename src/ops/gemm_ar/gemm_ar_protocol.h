@@ -94,9 +94,9 @@ MK_HD void gather(M& m, const TwoShotLayout& layout, const Post& post, Body& bod
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void work(M& m, const TwoShotLayout& layout, const Post& post, Body& body) {
-  if (post.role == Role::kReduce) return reduce(m, layout, post, body);
-  if (post.role == Role::kIntra) return gather(m, layout, post, body);
-  if (post.role == Role::kCompute) return gemm_rs_op::compute(m, layout, post, body);
+  if (post.role == TwoShotLayout::kReduce) return reduce(m, layout, post, body);
+  if (post.role == TwoShotLayout::kIntra) return gather(m, layout, post, body);
+  if (post.role == TwoShotLayout::kCompute) return gemm_rs_op::compute(m, layout, post, body);
 }
 
 }  // namespace mk::gemm_ar_op

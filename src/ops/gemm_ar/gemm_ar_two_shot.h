@@ -6,6 +6,7 @@
 // as it was their reducer.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -17,6 +18,9 @@ namespace mk::gemm_ar_op {
 constexpr uint32_t kFinalWindow = 5;  // at the holder: [owner node] images of a shard, finished
 
 struct TwoShotLayout : gemm_rs_op::Layout {
+  enum : int { kIntra, kReduce, kCompute };
+  static constexpr std::array<RoleName, 3> kRoles = {{{"intra", "tile"}, {"reduce", "tile"}, {"compute", "tile"}}};
+
   static constexpr dense::Output kOutput = dense::Output::kAll;
 
   MK_HD constexpr int64_t num_gathered() const { return (world.size() - 1) * shard.tiles(); }  // by one rank

@@ -6,15 +6,16 @@
 #include "ops/gemm_rs/gemm_rs_configs.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 #include "ops/host_launch.h"
+#include "ops/split.h"
 
 namespace mk {
 namespace gemm_rs_op {
 namespace {
 
 Layout layout_for(const runtime::WorldState& world, const Problem& problem, const Split& split) {
-  const RoleCounts roles = choose_roles(problem, split, world.device().places_per_rank());
+  const Roster roles = choose_roles(problem, split, seats_of(world.device()));
   const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
-  const TileShape tile = on_gpu ? dense::gpu_tile(problem, problem.world.size(), roles.compute) : kCpuTile;
+  const TileShape tile = on_gpu ? dense::gpu_tile(problem, problem.world.size(), roles.num_compute()) : kCpuTile;
   return make_layout(problem, tile, roles);
 }
 
@@ -22,7 +23,8 @@ Layout layout_for(const runtime::WorldState& world, const Problem& problem, cons
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split) {
   const Layout layout = world.checked([&] { return layout_for(world, problem, split); });
-  return world.plan(dense::plan_key("gemm_rs", problem, layout.roles), [&] { return dense::plan_spec(layout); });
+  return world.plan(dense::plan_key("gemm_rs", problem, in_words(Layout::kRoles, layout.roles)),
+                    [&] { return dense::plan_spec(layout); });
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args) {

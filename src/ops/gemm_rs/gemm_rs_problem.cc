@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "ops/split.h"
 
 namespace mk::gemm_rs_op {
 
@@ -17,7 +18,7 @@ void check_problem(const Problem& problem, DeviceKind device) {
 
 // A rank reads its node's partial results of its rail's rows, writes its node's sums, which cross to every other node,
 // and makes its shard of its own and theirs.
-dense::RankWork work_of(const Problem& problem) {
+cost::RankWork work_of(const Problem& problem) {
   const WorldShape& world = problem.world;
   const double result = static_cast<double>(problem.m) * static_cast<double>(problem.n);
   const double shard = result / world.size() * static_cast<double>(size_of(problem.dtype));
@@ -34,30 +35,30 @@ int64_t large_tiles(int64_t rows, int64_t cols) { return ceil_div<int64_t>(rows,
 
 }  // namespace
 
-int most_reducers(const Places& places, int64_t rows, int64_t cols) {
-  if (places.sharing == 1) return places.count;
-  return static_cast<int>(std::clamp<int64_t>(large_tiles(rows, cols), 1, int64_t{places.count} * places.sharing));
+int most_reducers(const Seats& seats, int64_t rows, int64_t cols) {
+  if (seats.sharing == 1) return seats.count;
+  return static_cast<int>(std::clamp<int64_t>(large_tiles(rows, cols), 1, int64_t{seats.count} * seats.sharing));
 }
 
-int share_of(const Problem& problem, int roles, const dense::RankWork& work, const Places& places, int most) {
+int share_of(const Problem& problem, int roles, const cost::RankWork& work, const Seats& seats, int most) {
   const int64_t own_tiles = large_tiles(problem.m / problem.world.size(), problem.n);
-  const int share = problem.world.nodes == 1 ? dense::share_for_sums(places, roles, work, own_tiles)
-                                             : dense::fair_share(places, roles, work);
+  const int share = problem.world.nodes == 1 ? cost::share_for_sums(seats, roles, work, own_tiles)
+                                             : cost::fair_share(seats, roles, work);
   return std::min(most, share);
 }
 
-RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places) {
+Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats) {
   const bool has_others = problem.world.size() > 1;
-  if (!dense::is_open(asked)) {
-    return dense::checked_split("gemm_rs", problem.world, asked, {.reduce = has_others}, places);
+  if (!asked.empty()) {
+    const RoleNeed needs[] = {{has_others}, {}};
+    return checked_split("gemm_rs", problem.world, asked, Layout::kRoles, needs, seats);
   }
-  RoleCounts roles;
-  const int most = most_reducers(places, problem.m / problem.world.ranks, problem.n);
-  roles.reduce = has_others ? share_of(problem, 1, work_of(problem), places, most) : 0;
-  return dense::filled_up(problem.world, roles, places);
+  const int most = most_reducers(seats, problem.m / problem.world.ranks, problem.n);
+  const int reduce = has_others ? share_of(problem, 1, work_of(problem), seats, most) : 0;
+  return filled_up(problem.world, roster(reduce, 0), seats);
 }
 
-Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles) {
+Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& roles) {
   Layout layout;
   layout.world = problem.world;
   layout.shard =

@@ -6,6 +6,7 @@
 // and tests all read it.  In a Tile, `source` is the owner.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "core/tile.h"
 #include "core/window.h"
 #include "core/world_shape.h"
+#include "ops/cost_model.h"
 #include "ops/dense/addends.h"
 #include "ops/dense/dense_problem.h"
 #include "ops/dense/tile_image.h"
@@ -30,11 +32,14 @@ constexpr uint32_t kOutgoingWindow = 3;  // at the reducer: [other owner nodes],
 constexpr uint32_t kIncomingWindow = 4;  // at the owner: [other nodes], their sums
 
 struct Layout {
+  enum : int { kReduce, kCompute };
+  static constexpr std::array<RoleName, 2> kRoles = {{{"reduce", "tile"}, {"compute", "tile"}}};
+
   WorldShape world;
   dense::TileImage shard;  // M/W × N
   int64_t k = 0;
   int band = 1;
-  RoleCounts roles;
+  Roster roles;
 
   static constexpr dense::Output kOutput = dense::Output::kShard;
   MK_HD constexpr const dense::TileImage& image() const { return shard; }
@@ -99,18 +104,20 @@ struct Layout {
 
 void check_problem(const Problem& problem, DeviceKind device);
 
-dense::RankWork work_of(const Problem& problem);
+cost::RankWork work_of(const Problem& problem);
 
 // How many workers each of so many roles has for sums of this problem; `most` have something to do.
-int share_of(const Problem& problem, int roles, const dense::RankWork& work, const Places& places, int most);
+int share_of(const Problem& problem, int roles, const cost::RankWork& work, const Seats& seats, int most);
 
 // One for each tile of so many rows and columns: more have nothing to do.
-int most_reducers(const Places& places, int64_t rows, int64_t cols);
+int most_reducers(const Seats& seats, int64_t rows, int64_t cols);
 
-// The split for a rank's places if the caller left it open; else the caller's, checked.
-RoleCounts choose_roles(const Problem& problem, const Split& asked, const Places& places);
+// The split for a rank's seats if the caller left it open; else the caller's, checked.
+Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats);
 
-Layout make_layout(const Problem& problem, const TileShape& tile, const RoleCounts& roles);
+constexpr Roster roster(int reduce, int compute) { return {{reduce}, {compute}}; }
+
+Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& roles);
 
 // Of each window, from kPartialsWindow on.
 std::vector<uint64_t> window_bytes(const Layout& layout);

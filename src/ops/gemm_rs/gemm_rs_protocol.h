@@ -173,8 +173,8 @@ MK_HD void reduce(M& m, const Layout& layout, const Post& post, Body& body) {
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void work(M& m, const Layout& layout, const Post& post, Body& body) {
-  if (post.role == Role::kReduce) return reduce(m, layout, post, body);
-  if (post.role == Role::kCompute) return compute(m, layout, post, body);
+  if (post.role == Layout::kReduce) return reduce(m, layout, post, body);
+  if (post.role == Layout::kCompute) return compute(m, layout, post, body);
 }
 
 }  // namespace mk::gemm_rs_op

@@ -33,7 +33,7 @@ void write_chrome_trace(std::ostream& out, const SimCore& core) {
   for (const Worker& worker : core.workers) {
     fmt::print(out,
                "{{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":\"{} {}\"}}}},\n",
-               worker.rank, worker.number, mk::name_of(worker.post.role), worker.post.index);
+               worker.rank, worker.number, core.spec.names.role(worker.post.role), worker.post.index);
   }
   for (const Span& span : core.spans) {
     const Worker& worker = core.workers[span.worker];

@@ -58,13 +58,13 @@ void SimCore::trace_work(const Worker& worker, SpanKind kind, Time began, int64_
   spans.push_back({worker.number, kind, began, scheduler.now(), subject, worker.epoch, std::move(detail)});
 }
 
-std::string SimCore::name_of(const Worker& worker) {
-  return fmt::format("rank {} {} {}", worker.rank, mk::name_of(worker.post.role), worker.post.index);
+std::string SimCore::name_of(const Worker& worker) const {
+  return fmt::format("rank {} {} {}", worker.rank, spec.names.role(worker.post.role), worker.post.index);
 }
 
-std::string SimCore::whereabouts(const Worker& worker, uint64_t epoch, int64_t subject) {
+std::string SimCore::whereabouts(const Worker& worker, uint64_t epoch, int64_t subject) const {
   std::string text = fmt::format("{}, launch {}", name_of(worker), epoch);
-  if (subject >= 0) text += fmt::format(", {} {}", subject_of(worker.post.role), subject);
+  if (subject >= 0) text += fmt::format(", {} {}", spec.names.subject(worker.post.role), subject);
   return text;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/names.h"
 #include "core/roles.h"
 #include "core/world_shape.h"
 #include "target/sim/costs.h"
@@ -21,10 +22,10 @@ namespace mk::sim {
 
 struct SimSpec {
   WorldShape world;
-  RoleCounts roles;
+  Roster roles;
   std::vector<uint64_t> window_bytes;  // the operator's windows, from kFirstOperatorWindow on
   uint32_t num_signals = 0;
-  std::function<std::string(uint32_t)> signal_name;
+  Names names;
 
   // With data, windows are real memory and visibility is tracked; without, only time and bytes are
   // accounted for, so that thousands of workers fit.
@@ -134,8 +135,8 @@ class SimCore {
   }
 
   // "rank 3 compute 1", and with what it is about: ", launch 2, tile 7".
-  static std::string name_of(const Worker& worker);
-  static std::string whereabouts(const Worker& worker, uint64_t epoch, int64_t subject);
+  std::string name_of(const Worker& worker) const;
+  std::string whereabouts(const Worker& worker, uint64_t epoch, int64_t subject) const;
   static std::string awaited_by(const Worker& worker);
 
  private:

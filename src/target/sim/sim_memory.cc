@@ -100,7 +100,7 @@ PutClock SimMemory::start_put(int rank, uint64_t ticket, const Clock& sender) {
 
 std::string SimMemory::describe(int thread, uint64_t epoch, int64_t subject) const {
   const int num_workers = static_cast<int>(core_.workers.size());
-  if (thread < num_workers) return SimCore::whereabouts(core_.workers[thread], epoch, subject);
+  if (thread < num_workers) return core_.whereabouts(core_.workers[thread], epoch, subject);
   return fmt::format("a put of rank {}, launch {}, chunk {}", (thread - num_workers) / lanes_, epoch, subject);
 }
 

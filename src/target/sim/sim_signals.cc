@@ -75,7 +75,7 @@ std::string SimSignals::broken_payer_rule(const Signal& signal, uint64_t before,
 }
 
 std::string SimSignals::in_words(uint32_t signal, uint64_t wanted, uint64_t value) const {
-  return fmt::format("{} to reach {} (it holds {})", core_.spec.signal_name(signal), wanted, value);
+  return fmt::format("{} to reach {} (it holds {})", core_.spec.names.signal(signal), wanted, value);
 }
 
 void SimSignals::complain_missing(int rank, uint32_t signal) {
@@ -87,7 +87,7 @@ void SimSignals::check_balance() {
     const State& s = states_[i];
     if (s.value == s.awaited) continue;
     core_.complain("balance", fmt::format("at the end {} of rank {} holds {}, but {} was awaited",
-                                          core_.spec.signal_name(static_cast<uint32_t>(i % core_.spec.num_signals)),
+                                          core_.spec.names.signal(static_cast<uint32_t>(i % core_.spec.num_signals)),
                                           i / core_.spec.num_signals, uint64_t{s.value}, uint64_t{s.awaited}));
     return;
   }

@@ -145,7 +145,7 @@ void SimWorld::report_stuck() {
   for (const Worker& worker : core_.workers) {
     if (!worker.parked) continue;
     if (++stuck > kMostNamed) continue;
-    account += fmt::format("\n  {} waits for {}", SimCore::whereabouts(worker, worker.epoch, worker.subject),
+    account += fmt::format("\n  {} waits for {}", core_.whereabouts(worker, worker.epoch, worker.subject),
                            SimCore::awaited_by(worker));
   }
   if (stuck > kMostNamed) account += fmt::format("\n  and {} more", stuck - kMostNamed);

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "base/math.h"
-#include "core/roles.h"
+#include "target/sm90/communication_block.h"
 #include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
@@ -28,7 +28,7 @@ struct BulkPieces {
 
 // The rings of a block, which leave nothing of its shared memory.
 struct BulkRings {
-  static constexpr int kRings = kCommunicationWorkersPerSm;
+  static constexpr int kRings = kWorkersPerSm;
 
   alignas(1024) std::byte data[kRings][BulkPieces::kPieces][BulkPieces::kPieceBytes];
   uint64_t loaded[kRings][BulkPieces::kPieces];

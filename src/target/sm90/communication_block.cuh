@@ -20,7 +20,7 @@ constexpr size_t kBlockShared = std::max(sizeof(GemmShared<Config, Element>), si
 
 // One warp is `worker`: it prepares its pieces and calls work(machine, post, pieces).
 template <class Pace, class Work>
-__device__ void be_worker(const RankView& view, const RoleCounts& roles, int worker, const typename Pace::Setting& pace,
+__device__ void be_worker(const RankView& view, const Roster& roles, int worker, const typename Pace::Setting& pace,
                           const BulkPieces& pieces, Work&& work) {
   const bool is_first_lane = threadIdx.x % 32 == 0;
   if (is_first_lane) BulkCopier::prepare(pieces);
@@ -35,13 +35,13 @@ __device__ void be_worker(const RankView& view, const RoleCounts& roles, int wor
 // Every thread of a communication block calls this; warps that are workers call work(machine, post, pieces).  Where
 // the pace asks for it a warp of the last block serves puts, with the rings that its workers leave, if they leave any.
 template <class Pace, class Work>
-__device__ void communicate(const RankView& view, const RoleCounts& roles, const typename Pace::Setting& pace,
+__device__ void communicate(const RankView& view, const Roster& roles, const typename Pace::Setting& pace,
                             std::byte* memory, Work&& work) {
   const BlockWorkers own = workers_of(roles, static_cast<int>(blockIdx.x));
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const bool is_last = static_cast<int>(blockIdx.x) == communication_blocks(roles) - 1;  // it has the fewest workers
   const bool has_rings = own.count < BulkRings::kRings;
-  const bool serves = Pace::kServesPuts && is_last && has_rings && warp == kCommunicationWorkersPerSm;
+  const bool serves = Pace::kServesPuts && is_last && has_rings && warp == kWorkersPerSm;
   if (warp >= own.count && !serves) return;
   BulkRings& rings = *reinterpret_cast<BulkRings*>(memory);
   if (!serves) {
@@ -51,12 +51,12 @@ __device__ void communicate(const RankView& view, const RoleCounts& roles, const
     if (threadIdx.x % 32 == 0) BulkCopier::prepare(pieces);
     __syncwarp();
     const uint64_t epoch = view.epoch_after(SystemAtomics::load_acquire(view.exits));
-    Pace(pace).serve_puts(pieces, epoch * roles.communicating());
+    Pace(pace).serve_puts(pieces, epoch * (roles.total() - roles.num_compute()));
   }
 }
 
 // The last act of a block, when all its threads have read the epoch and done their work.
-__device__ inline void leave_block(const RankView& view, const RoleCounts& roles) {
+__device__ inline void leave_block(const RankView& view, const Roster& roles) {
   if (threadIdx.x == 0) SystemAtomics::add_relaxed(view.exits, workers_of(roles, static_cast<int>(blockIdx.x)).count);
 }
 

@@ -13,6 +13,7 @@
 #include "core/roles.h"
 #include "target/sm90/gemm_config.h"
 #include "target/sm90/ptx.cuh"
+#include "target/sm90/rank_words.h"
 
 namespace mk::sm90 {
 
@@ -37,9 +38,9 @@ class InStep {
   __device__ void come_to(int64_t wave) {
     const uint64_t launch = view_.epoch_after(SystemAtomics::load_acquire(view_.exits)) - 1;
     const uint64_t all = (launch * (waves_ - 1) + wave) * blocks_;
-    SystemAtomics::add_relaxed(view_.steps, 1);
+    SystemAtomics::add_relaxed(steps_of(view_), 1);
     const uint64_t began = clock_ns();
-    while (SystemAtomics::load_relaxed(view_.steps) < all && clock_ns() - began < kPatienceNs) {
+    while (SystemAtomics::load_relaxed(steps_of(view_)) < all && clock_ns() - began < kPatienceNs) {
     }
   }
 

@@ -14,6 +14,7 @@
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/pace.cuh"
 #include "target/sm90/ptx.cuh"
+#include "target/sm90/rank_words.h"
 
 namespace mk::sm90 {
 
@@ -104,7 +105,8 @@ class Sm90Machine {
   __device__ bool settle() {
     uint64_t wanted = 0;
     if (crew_.is_leader()) {
-      const uint64_t settlers = SystemAtomics::add_acq_rel(view_.settlers, 1) + 1;  // pairs with those of the others
+      const uint64_t settlers =
+          SystemAtomics::add_acq_rel(settlers_of(view_, post_.role), 1) + 1;  // pairs with the others'
       if (settlers == epoch() * post_.count) wanted = SystemAtomics::load_relaxed(view_.ring.claimed);
     }
     return wait_until(FaultKind::kUnsettled, view_.ring.completed, wanted, kPutsDone, -1);

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/rank_words.h — what this target keeps in RankView::target_words.
+#pragma once
+
+#include <cstdint>
+
+#include "core/rank_view.h"
+#include "core/roles.h"
+
+namespace mk::sm90 {
+
+// Workers of a role that have begun to settle, over all launches.
+MK_HD inline uint64_t* settlers_of(const RankView& view, int role) { return view.target_words + role; }
+
+// Waves of tiles that compute blocks have come to, over all launches.
+MK_HD inline uint64_t* steps_of(const RankView& view) { return view.target_words + kMostRoles; }
+
+static_assert(kMostRoles + 1 <= kTargetWords);
+
+}  // namespace mk::sm90
