@@ -142,10 +142,10 @@ TEST_F(GpuStamp, OfTheLoopbackComesWithItsBytes) {
   std::vector<uint64_t> completed;
   const auto until = [&](const std::function<bool()>& holds) {
     const auto give_up = std::chrono::steady_clock::now() + kPatience;
-    while (!holds() && std::chrono::steady_clock::now() < give_up) {
+    while (!holds()) {
       ASSERT_EQ(fabric.poll(completed), PutResult::kSent) << fabric.failure();
+      ASSERT_LT(std::chrono::steady_clock::now(), give_up);
     }
-    EXPECT_TRUE(holds());
   };
   const Pay pay = [&](uint32_t put, uint64_t bytes, uint32_t index, const Payment& payment) {
     Command command{put * kPutBytes, put * kPutBytes, bytes, 0, 0, 1, index, 0, 1, payment.stamp, 0};
