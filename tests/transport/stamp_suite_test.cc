@@ -49,7 +49,9 @@ TEST_P(StampSuite, AStampOfNoBytesOnlySignals) {
   constexpr uint64_t kBytes = 64;
   FabricWorld world = make_world(kTwoNodes, kBytes);
   fill(world.data(0), kBytes, 1);
-  ASSERT_TRUE(world.put(0, stamped(world, kBytes, 0, 3, stamp_of(1, 0)), 0));
+  Command command = stamped(world, kBytes, 0, 3, stamp_of(1, 0));
+  command.amount = 0;
+  ASSERT_TRUE(world.put(0, command, 0));
   ASSERT_TRUE(world.run_until([&] { return world.seen(1, 3) == stamp_of(1, 0); }));
   EXPECT_TRUE(std::all_of(world.data(1), world.data(1) + kBytes, [](std::byte b) { return b == std::byte{}; }));
 }
