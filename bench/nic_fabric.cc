@@ -35,7 +35,7 @@ PutResult NicFabric::put(const Command& command, uint64_t ticket) {
     return PutResult::kFailed;
   }
   NicPut* const place = nic_.place(posted_);
-  *place = {put.from, put.to, put.bytes, put.signal, put.amount};
+  *place = {put.from, put.to, put.bytes, put.signal, put.pays};
   tickets_[place - nic_.puts] = ticket;
   HostAtomics::store_release(nic_.posted, ++posted_);  // pairs with NicWarp::take
   return PutResult::kSent;

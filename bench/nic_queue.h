@@ -2,7 +2,7 @@
 // bench/nic_queue.h — a rank's puts on their way from a host thread to the warp that plays its NIC.
 //
 // One producer, one consumer, for benchmarks only.  The host writes a put, then counts it in `posted`; the
-// warp copies its bytes, adds to its signal, then counts it in `completed`, and only then is its place free
+// warp copies its bytes, pays its signal, then counts it in `completed`, and only then is its place free
 // again.  The counts only grow: nothing is reset between launches.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/macros.h"
+#include "core/payment.h"
 
 namespace mk {
 
@@ -18,7 +19,7 @@ struct alignas(64) NicPut {
   std::byte* to = nullptr;
   uint64_t bytes = 0;  // as the addresses, a multiple of kGrain; 0: only the signal
   uint64_t* signal = nullptr;
-  uint64_t amount = 0;
+  Payment pays;
 
   static constexpr uint64_t kGrain = 16;  // what the bulk copy engine copies
 };

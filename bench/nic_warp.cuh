@@ -148,8 +148,18 @@ class NicWarp {
     if (num_ripe == 0) return;
     if (sm90::is_one_lane()) copier_.finish();
     __syncwarp();
-    if (is_ripe) NearWord(*put_.signal).fetch_add(put_.amount, cuda::memory_order_release);  // pairs with a peer's wait
+    if (is_ripe) pay();
     done_ += num_ripe;
+  }
+
+  // Pairs with a peer's wait.  Lanes pay at once, in no order: of their stamps the largest stays.
+  __device__ void pay() {
+    const NearWord signal(*put_.signal);
+    if (put_.pays.stamp == 0) {
+      signal.fetch_add(put_.pays.amount, cuda::memory_order_release);
+    } else {
+      signal.fetch_max(put_.pays.stamp, cuda::memory_order_release);
+    }
   }
 
   __device__ void tell() {

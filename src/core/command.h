@@ -7,19 +7,21 @@
 #include <cstdint>
 
 #include "base/macros.h"
+#include "core/payment.h"
 #include "core/signal.h"
 #include "core/window.h"
 
 namespace mk {
 
-// Copy `bytes` from a window of this rank to a window of `signal.rank`, then add `amount` to the signal
-// there.  Zero bytes: only the signal.
+// Copy `bytes` from a window of this rank to a window of `signal.rank`, then pay the signal there: add `amount` to it,
+// or raise it to `stamp` (core/signal.h).  Zero bytes: only the signal.
 struct Put {
   Place from;
   Place to;
   uint64_t bytes = 0;
   Signal signal;
   uint32_t amount = 1;
+  uint64_t stamp = 0;  // 0: none; else `amount` is not used
 };
 
 struct Command {
@@ -32,7 +34,7 @@ struct Command {
   uint32_t signal_index = 0;
   uint32_t amount = 0;
   uint32_t to_rank = 0;
-  uint64_t reserved = 0;
+  uint64_t stamp = 0;
   uint64_t seal = 0;  // stored last; see ring.h
 };
 static_assert(sizeof(Command) == 64, "a command is one cache line");
@@ -48,7 +50,10 @@ MK_HD inline Command to_command(const Put& put, const WindowTable& windows) {
   command.signal_index = put.signal.index;
   command.amount = put.amount;
   command.to_rank = static_cast<uint32_t>(put.signal.rank);
+  command.stamp = put.stamp;
   return command;
 }
+
+MK_HD inline Payment payment_of(const Command& command) { return {command.amount, command.stamp}; }
 
 }  // namespace mk

@@ -39,8 +39,8 @@ bool are_neighbours(const Command& a, const Command& b) {
 }
 
 bool may_join(const Command& a, const Command& b) {
-  return a.bytes <= kMostJoinedBytes && b.bytes <= kMostJoinedBytes - a.bytes && a.amount <= kMostJoinedAmount &&
-         b.amount <= kMostJoinedAmount - a.amount && are_neighbours(a, b);
+  return a.stamp == 0 && b.stamp == 0 && a.bytes <= kMostJoinedBytes && b.bytes <= kMostJoinedBytes - a.bytes &&
+         a.amount <= kMostJoinedAmount && b.amount <= kMostJoinedAmount - a.amount && are_neighbours(a, b);
 }
 
 // Cores that are not there or not allowed are done without.

@@ -9,6 +9,7 @@
 // Commands that follow each other in the ring, are neighbours on both sides and pay the same signal are put as one,
 // while they are small: one put carries their bytes and then the sum of their payments.  Whoever waits for the first of
 // them may see it later, with the others, which are in the ring already and so wait for nobody.
+// Commands with a stamp are never joined: stamps have no sum, and each may be waited for.
 #pragma once
 
 #include <atomic>

@@ -2,8 +2,9 @@
 // transport/fabric.h — carries puts from one rank to ranks of other nodes.
 //
 // What every fabric promises is what the weakest one (EFA SRD) keeps:
-//   1. A put copies bytes and adds to one signal; when the signal is visible at the peer, that put's
-//      bytes are.  It says nothing about any other put: puts may land in any order.
+//   1. A put copies bytes and pays one signal: it adds an amount, or raises the signal to a stamp.  When the payment
+//      is visible at the peer, that put's bytes are.  It says nothing about any other put: puts may land in any order,
+//      and a stamp that comes after a larger one leaves the signal as it is.
 //   2. Every put lands exactly once, or the fabric fails.
 //   3. Nothing blocks.
 //   4. After a failure every call says kFailed, and failure() says why.  A peer that goes away is a failure.

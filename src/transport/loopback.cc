@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// transport/loopback.cc — put is memcpy, then a release on the signal.
+// transport/loopback.cc — put is memcpy, then the payment.
 #include "transport/loopback.h"
 
 #include <cstring>
 
-#include "base/atomics.h"
+#include "transport/host_payment.h"
 #include "transport/resolved_put.h"
 
 namespace mk {
@@ -17,7 +17,7 @@ PutResult LoopbackFabric::put(const Command& command, uint64_t ticket) {
     return PutResult::kFailed;
   }
   if (put.bytes > 0) std::memcpy(put.to, put.from, put.bytes);
-  HostAtomics::add_release(put.signal, put.amount);  // pairs with the peer's wait
+  pay_release(put.signal, put.pays);  // pairs with the peer's wait
   done_.push_back(ticket);
   return PutResult::kSent;
 }

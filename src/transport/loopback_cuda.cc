@@ -157,7 +157,8 @@ void CudaLoopbackFabric::pass_slot(Slot& slot, const std::vector<CopyPiece>& pie
 }
 
 void CudaLoopbackFabric::pay(const ResolvedPut& put) {
-  const uint64_t total = totals_[put.signal] += put.amount;
+  uint64_t& total = totals_[put.signal];
+  total = after_payment(total, put.pays);
   CUstreamBatchMemOpParams write{};
   write.writeValue.operation = CU_STREAM_MEM_OP_WRITE_VALUE_64;
   write.writeValue.address = address(put.signal);

@@ -3,8 +3,8 @@
 //
 // A put goes out to pinned memory on one stream of a lane and back in on the other, slot by slot, so that
 // both directions of PCIe are busy; then the signal's new total is written.  Small puts that wait together
-// travel together.  Lanes are shared by several ranks' fabrics.  The total is kept here: only one rank's
-// puts pay a signal (core/signal.h).
+// travel together.  Lanes are shared by several ranks' fabrics.  The total is kept here, of
+// amounts or the largest stamp: only one rank's puts pay a signal (core/signal.h).
 #pragma once
 
 #include <cuda_runtime.h>

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "core/payment.h"
 #include "transport/gpu_memory.h"
 
 namespace mk {
@@ -27,10 +28,10 @@ class Mover {
   // Copies out of a window.  `token` comes back from poll when the bytes are in host memory.
   virtual void read(std::byte* to_host, const std::byte* from_window, uint64_t bytes, uint64_t token) = 0;
 
-  // Copies into a window and then adds `amount` to a signal, null for none.  Only this Mover adds to that signal.
+  // Copies into a window and then pays a signal, null for none.  Only this Mover pays that signal.
   // `token` comes back from poll when `from_host` may be overwritten.
-  virtual void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, uint64_t amount,
-                    uint64_t token) = 0;
+  virtual void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal,
+                    const Payment& payment, uint64_t token) = 0;
 
   // Appends the tokens of what is done since the last call, of reads and landings alike.  Throws Error if the device
   // failed.

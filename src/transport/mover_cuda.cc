@@ -118,17 +118,19 @@ void CudaMover::read(std::byte* to_host, const std::byte* from_window, uint64_t 
 }
 
 void CudaMover::land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal,
-                     uint64_t amount, uint64_t token) {
+                     const Payment& payment, uint64_t token) {
   join_device(device_);
   if (bytes > 0) {
     check_cuda(cudaMemcpyAsync(to_window, from_host, bytes, cudaMemcpyHostToDevice, in_.stream), "write a window");
   }
-  if (signal != nullptr) pay(signal, amount);
+  if (signal != nullptr) pay(signal, payment);
   in_.asked.push_back(token);
 }
 
-void CudaMover::pay(uint64_t* signal, uint64_t amount) {
-  unwritten_.push_back(write_of(signal, totals_[signal] += amount));
+void CudaMover::pay(uint64_t* signal, const Payment& payment) {
+  uint64_t& total = totals_[signal];
+  total = after_payment(total, payment);
+  unwritten_.push_back(write_of(signal, total));
   if (unwritten_.size() >= kMostWrites) write_signals();
 }
 

@@ -2,7 +2,8 @@
 // transport/mover_cuda.h — a Mover on a GPU: its copy engines, a stream for each direction.
 //
 // What is asked for between two polls is one batch in each direction: its copies, then the new totals of its signals,
-// then an event that tells when it is done.  The totals are kept here, because only this Mover pays these signals.
+// then an event that tells when it is done.  The totals, of amounts or the largest stamp, are kept here, because
+// only this Mover pays these signals.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -30,7 +31,7 @@ class CudaMover : public Mover {
   void pin(std::byte* memory, size_t bytes) override;
   void unpin(std::byte* memory) noexcept override;
   void read(std::byte* to_host, const std::byte* from_window, uint64_t bytes, uint64_t token) override;
-  void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, uint64_t amount,
+  void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, const Payment& payment,
             uint64_t token) override;
   void poll(std::vector<uint64_t>& done) override;
   GpuMemory find(const std::byte* window, uint64_t bytes) override;
@@ -54,7 +55,7 @@ class CudaMover : public Mover {
     std::deque<Batch> under_way;
   };
 
-  void pay(uint64_t* signal, uint64_t amount);
+  void pay(uint64_t* signal, const Payment& payment);
   void write_signals();
   void begin_batch(Direction& direction);
   void collect(Direction& direction, std::vector<uint64_t>& done);

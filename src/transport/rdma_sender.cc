@@ -39,7 +39,7 @@ void RdmaSender::add(RdmaPut put) {
   const Command& c = put.command;
   out.part_bytes = part_bytes_of(c.bytes);
   out.num_parts = static_cast<uint32_t>(ceil_div(c.bytes, out.part_bytes));
-  const auto immediate = to_immediate({c.signal_window, c.signal_index, c.amount});
+  const auto immediate = to_immediate({c.signal_window, c.signal_index, payment_of(c)});
   out.needs_record = out.num_parts != 1 || !immediate;
   if (out.needs_record) {
     out.immediate = kPartBit | next_number_;
@@ -91,7 +91,7 @@ bool RdmaSender::advance(Outgoing& out) {
       RdmaRecord record;
       record.put = out.immediate & ~kPartBit;
       record.num_parts = out.num_parts;
-      record.payment = {c.signal_window, c.signal_index, c.amount};
+      record.payment = {c.signal_window, c.signal_index, payment_of(c)};
       record.from_rank = static_cast<uint32_t>(rank_);
       lane->send(record, out.slot);
       out.needs_record = false;

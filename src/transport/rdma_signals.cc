@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "base/atomics.h"
+#include "transport/host_payment.h"
 
 namespace mk {
 
@@ -12,9 +12,9 @@ bool RdmaSignals::pay(const SignalPayment& payment) {
   uint64_t* const signal = keys_.signal(payment.window, payment.index);
   if (signal == nullptr) return false;
   if (mover_ == nullptr) {
-    HostAtomics::add_release(signal, payment.amount);  // pairs with the wait of the rank's workers
+    pay_release(signal, payment.pays);  // pairs with the wait of the rank's workers
   } else {
-    due_.push_back({signal, payment.amount});
+    due_.push_back({signal, payment.pays});
   }
   return true;
 }
@@ -24,7 +24,7 @@ void RdmaSignals::move() {
   if (!due_.empty()) {
     mover_->settle();
     for (const Due& one : std::exchange(due_, {})) {  // a landing that fails is not tried again
-      mover_->land(nullptr, nullptr, 0, one.signal, one.amount, 0);
+      mover_->land(nullptr, nullptr, 0, one.signal, one.pays, 0);
       ++num_under_way_;
     }
   }

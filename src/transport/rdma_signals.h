@@ -2,7 +2,7 @@
 // transport/rdma_signals.h — pays the signals of puts that have landed in a rank's windows, wherever those are.
 //
 //   windows in        a signal is paid by         when
-//   host memory       an atomic add, here         at once: a completion is behind all bytes it speaks of
+//   host memory       the proxy, here             at once: a completion is behind all bytes it speaks of
 //   a GPU's memory    a write of its Mover        with the next move: the GPU must see these bytes first (settle)
 #pragma once
 
@@ -35,7 +35,7 @@ class RdmaSignals {
  private:
   struct Due {
     uint64_t* signal;
-    uint64_t amount;
+    Payment pays;
   };
 
   const RdmaKeys& keys_;

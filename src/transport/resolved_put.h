@@ -15,7 +15,7 @@ struct ResolvedPut {
   std::byte* to = nullptr;
   uint64_t bytes = 0;
   uint64_t* signal = nullptr;
-  uint64_t amount = 0;
+  Payment pays;
 
   bool valid() const { return from != nullptr && to != nullptr && signal != nullptr; }
 };
@@ -25,7 +25,7 @@ inline ResolvedPut resolve(const Command& c, uint32_t from_rank, const WindowReg
           windows.find(c.to_window, c.to_rank, c.to_offset, c.bytes), c.bytes,
           reinterpret_cast<uint64_t*>(
               windows.find(c.signal_window, c.to_rank, uint64_t{c.signal_index} * sizeof(uint64_t), sizeof(uint64_t))),
-          c.amount};
+          payment_of(c)};
 }
 
 // What a fabric says when a command does not resolve.

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "base/atomics.h"
+#include "transport/host_payment.h"
 #include "transport/resolved_put.h"
 
 namespace mk {
@@ -35,8 +35,7 @@ PutResult ShmFabric::put(const Command& c, uint64_t ticket) {
         fmt::format("rank {} has not mapped the windows of rank {}: only ranks of one rail do", rank_, c.to_rank));
   }
   if (c.bytes > 0) std::memcpy(to + c.to_offset, from, c.bytes);
-  HostAtomics::add_release(reinterpret_cast<uint64_t*>(signals + signal_offset),
-                           c.amount);  // pairs with the peer's wait
+  pay_release(reinterpret_cast<uint64_t*>(signals + signal_offset), payment_of(c));  // pairs with the peer's wait
   done_.push_back(ticket);
   return PutResult::kSent;
 }

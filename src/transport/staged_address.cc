@@ -13,7 +13,7 @@ namespace {
 
 // On the wire: Prefix, the inner address, the key.
 struct Prefix {
-  uint32_t version = 1;
+  uint32_t version = 2;  // also of slots (staged_slot.h)
   int32_t slots = 0;
   uint64_t slot_bytes = 0;
   uint64_t inner_bytes = 0;

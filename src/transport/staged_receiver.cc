@@ -20,7 +20,7 @@ void StagedReceiver::take() {
     read_slot(slot);
     num_landings_[slot] = landings_.size();
     for (const Landing& one : landings_) {
-      mover_.land(one.to, one.from, one.bytes, one.signal, one.amount, link_.token(StagedToken::kLanding, slot));
+      mover_.land(one.to, one.from, one.bytes, one.signal, one.pays, link_.token(StagedToken::kLanding, slot));
     }
   }
 }
@@ -56,7 +56,8 @@ StagedReceiver::Landing StagedReceiver::to_landing(const Piece& piece, const std
     refuse(fmt::format("a put that leaves its window: {} bytes to window {} + {}, signal {} of window {}", piece.bytes,
                        piece.to_window, piece.to_offset, piece.signal_index, piece.signal_window));
   }
-  return {to, payload, piece.bytes, piece.amount == 0 ? nullptr : reinterpret_cast<uint64_t*>(signal), piece.amount};
+  const bool pays = piece.amount != 0 || piece.stamp != 0;
+  return {to, payload, piece.bytes, pays ? reinterpret_cast<uint64_t*>(signal) : nullptr, {piece.amount, piece.stamp}};
 }
 
 void StagedReceiver::refuse(const std::string& what) const {

@@ -39,7 +39,7 @@ class StagedReceiver {
     const std::byte* from;
     uint64_t bytes;
     uint64_t* signal;
-    uint64_t amount;
+    Payment pays;
   };
   void read_slot(uint64_t slot);
   Landing to_landing(const Piece& piece, const std::byte* payload) const;

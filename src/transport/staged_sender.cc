@@ -57,8 +57,11 @@ void StagedSender::add_piece(Slot& slot, Waiting& put) {
   const Command& c = put.command;
   const uint64_t bytes = std::min(c.bytes - put.next, link_.layout.payload_bytes);
   const bool is_last = put.next + bytes == c.bytes;
-  const Piece piece{c.to_offset + put.next, bytes,          c.to_window,
-                    c.signal_window,        c.signal_index, is_last ? c.amount : 0};
+  Piece piece{c.to_offset + put.next, bytes, c.to_window, c.signal_window, c.signal_index};
+  if (is_last) {
+    piece.amount = c.amount;
+    piece.stamp = c.stamp;
+  }
   std::byte* const at = link_.outgoing(slot_idx) + slot.bytes;
   write_record(at, piece);
   if (bytes > 0) {

@@ -36,9 +36,11 @@ struct Piece {
   uint32_t to_window = 0;
   uint32_t signal_window = 0;
   uint32_t signal_index = 0;
-  uint32_t amount = 0;  // 0: pays nothing, as more of the put follows
+  uint32_t amount = 0;  // with no stamp either it pays nothing, as more of the put follows
+  uint64_t stamp = 0;   // as a Command's
+  uint64_t reserved[3]{};
 };
-static_assert(sizeof(Piece) == kPieceAlignment);
+static_assert(sizeof(Piece) == 2 * kPieceAlignment);
 
 // What a piece takes up in a slot.
 constexpr uint64_t piece_room(uint64_t payload_bytes) { return sizeof(Piece) + align_piece(payload_bytes); }

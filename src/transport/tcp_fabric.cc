@@ -57,6 +57,7 @@ PutResult TcpFabric::put(const Command& c, uint64_t ticket) {
   frame.signal_window = c.signal_window;
   frame.signal_index = c.signal_index;
   frame.amount = c.amount;
+  frame.stamp = c.stamp;
   frame.put = num_puts_++;
   frame.num_parts = static_cast<uint32_t>(num_parts);
   uint32_t* const parts_left = num_parts > 1 ? &parts_left_.emplace_back(frame.num_parts) : nullptr;

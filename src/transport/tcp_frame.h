@@ -14,7 +14,7 @@ namespace mk {
 
 static_assert(std::endian::native == std::endian::little, "headers are sent as they lie in memory");
 
-constexpr uint32_t kTcpVersion = 3;  // of everything here; also part of an address
+constexpr uint32_t kTcpVersion = 4;  // of everything here; also part of an address
 
 struct TcpFrame {
   static constexpr uint32_t kMagic = 0x706b6d00 | kTcpVersion;  // the version, then "mkp"
@@ -29,7 +29,8 @@ struct TcpFrame {
   uint32_t amount = 0;
   uint32_t put = 0;  // its number among those of the sender: which parts belong together
   uint32_t num_parts = 1;
+  uint64_t stamp = 0;  // as a Command's
 };
-static_assert(sizeof(TcpFrame) == 48);
+static_assert(sizeof(TcpFrame) == 56);
 
 }  // namespace mk

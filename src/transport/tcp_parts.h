@@ -23,8 +23,8 @@ class TcpParts {
     Landing& put = landing_.try_emplace(part.put, Landing{part}).first->second;
     const TcpFrame& first = put.first;
     return ++put.num_begun <= first.num_parts && part.num_parts == first.num_parts && part.amount == first.amount &&
-           part.signal_window == first.signal_window && part.signal_index == first.signal_index &&
-           part.to_window == first.to_window;
+           part.stamp == first.stamp && part.signal_window == first.signal_window &&
+           part.signal_index == first.signal_index && part.to_window == first.to_window;
   }
 
   // The last byte of a part that has begun is in its window.  Whether all other parts of the put were there before.

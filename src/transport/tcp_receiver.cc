@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/atomics.h"
 #include "mkernel/error.h"
+#include "transport/host_payment.h"
 #include "transport/socket.h"
 
 namespace mk {
@@ -100,7 +100,7 @@ void TcpReceiver::open(const TcpFrame& frame) {
 void TcpReceiver::close_if_whole() {
   if (signal_ == nullptr || missing_ > 0) return;
   if (parts_.completes(frame_)) {
-    HostAtomics::add_release(signal_, frame_.amount);  // pairs with the wait of this rank's workers
+    pay_release(signal_, {frame_.amount, frame_.stamp});  // pairs with the wait of this rank's workers
   }
   signal_ = nullptr;
 }

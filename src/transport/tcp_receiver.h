@@ -2,8 +2,8 @@
 // transport/tcp_receiver.h — puts, and parts of puts, that arrive over one tcp connection.
 //
 // Payload goes from the socket to its place in the window; behind it a call reads on into a small buffer, where the
-// next headers, and payloads as small, are found.  A signal is added to after the last byte of its put,
-// over whichever connection that comes.
+// next headers, and payloads as small, are found.  A signal is paid after the last byte of its put, over
+// whichever connection that comes.
 #pragma once
 
 #include <array>

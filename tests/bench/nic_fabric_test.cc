@@ -62,7 +62,14 @@ TEST_F(Nic, APostedPutSaysWhatItsCommandSaid) {
   EXPECT_EQ(puts[0].to, ranks[1].data.data() + 32);
   EXPECT_EQ(puts[0].bytes, 48u);
   EXPECT_EQ(puts[0].signal, &ranks[1].signals[0]);
-  EXPECT_EQ(puts[0].amount, 5u);
+  EXPECT_EQ(puts[0].pays, (Payment{5, 0}));
+}
+
+TEST_F(Nic, APostedPutCarriesItsStamp) {
+  Command stamped = command(0, 0, 16);
+  stamped.stamp = 1234567890123;
+  ASSERT_EQ(fabric.put(stamped, 0), PutResult::kSent);
+  EXPECT_EQ(puts[0].pays.stamp, 1234567890123u);
 }
 
 TEST_F(Nic, AFullQueueTakesNoPutAndKeepsThoseItHas) {
@@ -89,9 +96,9 @@ TEST_F(Nic, EveryPutIsSeenOnceAndWholeThoughPlacesAreUsedAgain) {
     for (uint64_t done = 0; done < kPuts;) {
       for (const uint64_t end = HostAtomics::load_acquire(&posted); done < end;) {
         const NicPut put = *queue().place(done);
-        EXPECT_EQ(put.amount, done);
+        EXPECT_EQ(put.pays.amount, done);
         EXPECT_EQ(put.bytes, 16 * (done % 8));
-        HostAtomics::add_release(put.signal, put.amount);
+        HostAtomics::add_release(put.signal, put.pays.amount);
         complete(++done);
       }
       std::this_thread::yield();

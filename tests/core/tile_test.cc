@@ -28,7 +28,7 @@ TEST(BlockRange, BlocksFollowEachOtherAndCoverTheLength) {
 TEST(Command, CarriesThePutWithTheWorldsWindowNumbers) {
   constexpr uint32_t kIds[] = {40, 41, 42, 43};
   const WindowTable windows{nullptr, kIds, nullptr, 1};
-  const Command command = to_command({{2, 0, 10}, {3, 7, 20}, 30, {7, 5}, 9}, windows);
+  const Command command = to_command({{2, 0, 10}, {3, 7, 20}, 30, {7, 5}, 9, 11}, windows);
   EXPECT_EQ(command.from_window, 42u);
   EXPECT_EQ(command.from_offset, 10u);
   EXPECT_EQ(command.to_window, 43u);
@@ -38,6 +38,13 @@ TEST(Command, CarriesThePutWithTheWorldsWindowNumbers) {
   EXPECT_EQ(command.signal_index, 5u);
   EXPECT_EQ(command.amount, 9u);
   EXPECT_EQ(command.to_rank, 7u);
+  EXPECT_EQ(command.stamp, 11u);
+  EXPECT_EQ(payment_of(command), (Payment{9, 11}));
+}
+
+TEST(Command, OfAPutThatSaysNothingElseAddsOne) {
+  constexpr uint32_t kIds[] = {40, 41, 42, 43};
+  EXPECT_EQ(payment_of(to_command({{2, 0, 10}, {3, 7, 20}, 30, {7, 5}}, {nullptr, kIds, nullptr, 1})), (Payment{1, 0}));
 }
 
 }  // namespace

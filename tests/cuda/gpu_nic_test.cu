@@ -12,6 +12,7 @@
 #include "bench/nics.h"
 #include "bench/pace_spec.h"
 #include "bench/paced_link.cuh"
+#include "core/stamp.h"
 #include "tests/cuda/gpu_launch.h"
 
 namespace mk::bench {
@@ -141,6 +142,38 @@ TEST_P(GpuNic, BytesAndSignalsOfEveryPutArriveInLaunchAfterLaunch) {
   for (uint64_t word = 0; word < kWords; ++word) {
     ASSERT_EQ(words[kWords + word], word < offset / sizeof(uint64_t) ? word + 1 : 0) << word;
   }
+}
+
+// Signals 0 and 1 are stamped, from the largest of a launch down and in any order; 2 is added to.  Many lanes pay at
+// once.
+TEST_P(GpuNic, SignalsHoldTheLargestStampThatHasArrivedInLaunchAfterLaunch) {
+  constexpr uint32_t kLows[] = {5, 3, 90, 7, 1, 64, 8, 2};
+  constexpr uint64_t kPutBytes = 4096;
+  const Nics nics({2, 1}, 0);
+  NicFabric fabric(nics.queue(0), windows, 0);
+  uint64_t num_added = 0;
+  for (const uint64_t epoch : {1, 2, 1'000'000}) {
+    std::vector<Command> commands;
+    for (uint32_t i = 0; i < 64; ++i) {
+      commands.push_back(command(i * kPutBytes, i % 3 * kPutBytes / 2, 0));
+      commands.back().stamp = stamp_of(epoch, 64 - i);
+      commands.push_back(command(i * kPutBytes, kPutBytes, 1));
+      commands.back().stamp = stamp_of(epoch, kLows[i % std::size(kLows)]);
+      commands.push_back(command(0, 0, 2));
+      ++num_added;
+    }
+    launch(fabric, nics, commands);
+    const std::vector<uint64_t> held = read(signals, kSignals);
+    EXPECT_EQ(held[kSignals + 0], stamp_of(epoch, 64));
+    EXPECT_EQ(held[kSignals + 1], stamp_of(epoch, 90));
+    EXPECT_EQ(held[kSignals + 2], num_added);
+  }
+  Command late = command(0, 16, 0);
+  late.stamp = stamp_of(2, 77);
+  launch(fabric, nics, {late});
+  EXPECT_EQ(read(signals, kSignals)[kSignals + 0], stamp_of(1'000'000, 64));
+  const std::vector<uint64_t> words = read(data, kWords);
+  for (uint64_t word = 0; word < 64 * kPutBytes / sizeof(uint64_t); ++word) ASSERT_EQ(words[kWords + word], word + 1);
 }
 
 TEST_P(GpuNic, PutsTakeTheTimeOfTheirBytesAndALatency) {

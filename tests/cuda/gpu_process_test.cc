@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -13,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/stamp.h"
 #include "tests/cuda/gpu_launch.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/processes.h"
@@ -198,7 +200,7 @@ bool lands_in_order_and_pays_totals() {
   for (size_t i = 0; i < MoverBench::kPieces; ++i) {
     std::memset(bench.from(i), static_cast<int>(i + 1), MoverBench::kPieceBytes);
     uint64_t* const signal = i % 10 == 9 ? nullptr : bench.signal(static_cast<int>(i % 2));
-    bench.mover().land(bench.there(i), bench.from(i), MoverBench::kPieceBytes, signal, i, i);
+    bench.mover().land(bench.there(i), bench.from(i), MoverBench::kPieceBytes, signal, {i, 0}, i);
   }
   if (bench.wait_for(MoverBench::kPieces) != counting(MoverBench::kPieces)) return false;
   uint64_t paid[2] = {};
@@ -218,10 +220,31 @@ bool lands_in_order_and_pays_totals() {
 bool grows_by_what_each_landing_pays() {
   MoverBench bench;
   for (uint64_t i = 1; i <= 10; ++i) {
-    bench.mover().land(bench.there(0), bench.from(0), i % 2 * MoverBench::kPieceBytes, bench.signal(0), 1, i);
+    bench.mover().land(bench.there(0), bench.from(0), i % 2 * MoverBench::kPieceBytes, bench.signal(0), {1, 0}, i);
     if (bench.wait_for(1) != std::vector{i} || bench.held_by(0) != i) return false;
   }
   return true;
+}
+
+// Each comes by itself, and in any order: with bytes and without, skipping epochs, the same again, a smaller one late.
+bool holds_the_largest_stamp() {
+  MoverBench bench;
+  constexpr uint64_t kStamps[] = {stamp_of(1, 5), stamp_of(1'000'000, 2), stamp_of(3, 9), stamp_of(1'000'000, 2),
+                                  stamp_of(1'000'000, 3)};
+  uint64_t largest = 0;
+  for (uint64_t i = 0; i < std::size(kStamps); ++i) {
+    bench.mover().land(bench.there(0), bench.from(0), i % 2 * MoverBench::kPieceBytes, bench.signal(0), {7, kStamps[i]},
+                       i);
+    largest = std::max(largest, kStamps[i]);
+    if (bench.wait_for(1) != std::vector{i} || bench.held_by(0) != largest) return false;
+  }
+  // And together: what is written last is the largest as well.
+  for (const uint64_t i : {0, 1, 2, 3}) {
+    const uint64_t stamp = stamp_of(2'000'000 - i, 0);
+    bench.mover().land(nullptr, nullptr, 0, bench.signal(0), {7, stamp}, i);
+    bench.mover().land(nullptr, nullptr, 0, bench.signal(1), {7, 0}, 4 + i);
+  }
+  return bench.wait_for(8).size() == 8 && bench.held_by(0) == stamp_of(2'000'000, 0) && bench.held_by(1) == 28;
 }
 
 // As where a NIC reaches the windows; nobody writes into them here.
@@ -229,7 +252,7 @@ bool settles_and_pays_without_bytes() {
   MoverBench bench;
   bench.mover().find(bench.there(0), MoverBench::kPieceBytes);  // whether the driver hands out a DMA-BUF or not
   if (bench.mover().why_not_settled().empty()) bench.mover().settle();
-  bench.mover().land(nullptr, nullptr, 0, bench.signal(1), 3, 7);
+  bench.mover().land(nullptr, nullptr, 0, bench.signal(1), {3, 0}, 7);
   return bench.wait_for(1) == std::vector<uint64_t>{7} && bench.held_by(1) == 3;
 }
 
@@ -239,6 +262,10 @@ TEST_F(GpuProcess, AMoverLandsInOrderPaysTotalsAndReadsBack) {
 
 TEST_F(GpuProcess, ASignalGrowsByWhatEachLandingPaysEvenWithoutBytes) {
   EXPECT_TRUE(processes_do(1, [](int) { return grows_by_what_each_landing_pays(); }));
+}
+
+TEST_F(GpuProcess, ASignalHoldsTheLargestStampThatHasLanded) {
+  EXPECT_TRUE(processes_do(1, [](int) { return holds_the_largest_stamp(); }));
 }
 
 TEST_F(GpuProcess, AMoverWithoutHostMemorySettlesAndPays) {

@@ -112,7 +112,7 @@ TEST_F(Proxy, PutsAsOneOnlyWhatIsSmallAndPaysOneSignalBesideEachOther) {
       [](Command& c) { c.to_rank = 9; },           [](Command& c) { c.from_offset += 1; },
       [](Command& c) { c.to_offset += 1; },        [](Command& c) { c.bytes = 64 << 10; },
       [](Command& c) { c.bytes = ~uint64_t{0}; },  [](Command& c) { c.amount = 16; },
-      [](Command& c) { c.amount = ~uint32_t{0}; },
+      [](Command& c) { c.amount = ~uint32_t{0}; }, [](Command& c) { c.stamp = 1; },
   };
   for (const Change& change : kChanges) {
     RingMemory pair(4);
@@ -128,6 +128,25 @@ TEST_F(Proxy, PutsAsOneOnlyWhatIsSmallAndPaysOneSignalBesideEachOther) {
     ASSERT_EQ(log.size(), 2u);
     EXPECT_EQ(log[1].command.bytes, second.bytes);
     EXPECT_EQ(log[1].command.amount, second.amount);
+  }
+}
+
+TEST_F(Proxy, NeverJoinsStamps) {
+  constexpr uint64_t kStamps[] = {5, 6, 6, 0};  // the last one is added
+  for (uint64_t i = 0; i < 4; ++i) {
+    Command command = neighbour(i);
+    command.stamp = kStamps[i];
+    producer.publish(producer.claim(), command);
+  }
+  auto proxy = proxy_over({});
+  EXPECT_TRUE(completes(4));
+  EXPECT_EQ(proxy->stats().puts, 4u);
+  proxy.reset();
+  ASSERT_EQ(log.size(), 4u);
+  for (uint64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(log[i].command.stamp, kStamps[i]);
+    EXPECT_EQ(log[i].command.from_offset, 100 * i);
+    EXPECT_EQ(log[i].command.bytes, 100u);
   }
 }
 

@@ -23,7 +23,7 @@ OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
 # All types of verbs that mean something else without seeds.  The guest cannot pin a window of more than 4 GiB, and
 # proxies want cores of their own.
 SUITE = "*/verbs:*/verbs_narrow:*/verbs_two_rails-*.OffsetsMayBeBeyondFourGiB/*:*/ProxiedFabric.*"
-SUITE_TYPES, SUITE_TESTS = 3, 13
+SUITE_TYPES, SUITE_TESTS = 3, 20
 
 OPTIONS = None
 OUT = None  # what the guest sees as /out

@@ -100,4 +100,17 @@ inline std::vector<FabricType> all_fabrics() {
   return types;
 }
 
+// A suite over them; skipped where the machine has no such fabric.
+class FabricTest : public testing::TestWithParam<FabricType> {
+ protected:
+  void SetUp() override {
+    const std::string missing = fabric_kind(GetParam().kind).why_not();
+    if (!missing.empty()) GTEST_SKIP() << GetParam().kind << ": " << missing;
+  }
+  static FabricWorld make_world(const WorldShape& shape, uint64_t window_bytes) {
+    return GetParam().world(shape, window_bytes);
+  }
+};
+constexpr auto kFabricLabel = [](const testing::TestParamInfo<FabricType>& info) { return info.param.label; };
+
 }  // namespace mk::test

@@ -95,10 +95,10 @@ class FarDevice : public runtime::HostDevice {
       ++device_.counts_.reads;
       HostMover::read(to_host, from_window, bytes, token);
     }
-    void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, uint64_t amount,
-              uint64_t token) override {
+    void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal,
+              const Payment& payment, uint64_t token) override {
       ++(bytes == 0 ? device_.counts_.payments : device_.counts_.landings);
-      HostMover::land(to_window, from_host, bytes, signal, amount, token);
+      HostMover::land(to_window, from_host, bytes, signal, payment, token);
     }
     GpuMemory find(const std::byte* window, uint64_t) override {
       return {device_.settings_.has_dmabufs ? device_.own_.dmabuf(window) : Fd(), 0};

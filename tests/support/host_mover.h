@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
-#include "base/atomics.h"
 #include "mkernel/error.h"
 #include "tests/support/device_memory.h"
+#include "transport/host_payment.h"
 #include "transport/mover.h"
 #include "transport/shared_file.h"
 
@@ -97,16 +97,16 @@ class HostMover : public Mover {
     ++counts_.reads;
     check_pinned(to_host, bytes);
     spoil(to_host, bytes);
-    reads_.push_back({to_host, real(from_window, bytes), bytes, nullptr, 0, token});
+    reads_.push_back({to_host, real(from_window, bytes), bytes, nullptr, {}, token});
   }
 
-  void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, uint64_t amount,
+  void land(std::byte* to_window, const std::byte* from_host, uint64_t bytes, uint64_t* signal, const Payment& payment,
             uint64_t token) override {
     ++(bytes == 0 ? counts_.payments : counts_.landings);
     if (bytes > 0) check_pinned(from_host, bytes);
     auto* const real_signal = reinterpret_cast<uint64_t*>(
         signal == nullptr ? nullptr : real(reinterpret_cast<std::byte*>(signal), sizeof(uint64_t)));
-    landings_.push_back({bytes == 0 ? nullptr : real(to_window, bytes), from_host, bytes, real_signal, amount, token});
+    landings_.push_back({bytes == 0 ? nullptr : real(to_window, bytes), from_host, bytes, real_signal, payment, token});
   }
 
   void poll(std::vector<uint64_t>& done) override {
@@ -142,14 +142,14 @@ class HostMover : public Mover {
     const std::byte* from;
     uint64_t bytes;
     uint64_t* signal;
-    uint64_t amount;
+    Payment pays;
     uint64_t token;
   };
 
   void finish(std::deque<Copy>& copies) {
     const Copy& copy = copies.front();
     if (copy.bytes > 0) std::memcpy(copy.to, copy.from, copy.bytes);
-    if (copy.signal != nullptr) HostAtomics::add_release(copy.signal, copy.amount);  // pairs with the rank's waits
+    if (copy.signal != nullptr) pay_release(copy.signal, copy.pays);  // pairs with the rank's waits
     untold_.push_back(copy.token);
     copies.pop_front();
   }

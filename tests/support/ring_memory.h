@@ -40,8 +40,7 @@ inline bool is_whole(const Command& command) {
   return command.to_offset == expected.to_offset && command.bytes == expected.bytes &&
          command.from_window == expected.from_window && command.to_window == expected.to_window &&
          command.signal_window == expected.signal_window && command.signal_index == expected.signal_index &&
-         command.amount == expected.amount && command.to_rank == expected.to_rank &&
-         command.reserved == expected.reserved;
+         command.amount == expected.amount && command.to_rank == expected.to_rank && command.stamp == expected.stamp;
 }
 
 }  // namespace mk::test

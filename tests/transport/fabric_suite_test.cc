@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/transport/fabric_suite_test.cc — what transport/fabric.h promises, asked of every fabric there is.
+// tests/transport/fabric_suite_test.cc — what transport/fabric.h promises, asked of every fabric there is.  For stamps
+// see stamp_suite_test.cc.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,21 +17,10 @@ namespace {
 constexpr uint64_t kHuge = std::numeric_limits<uint64_t>::max();
 constexpr WorldShape kTwoNodes{2, 1};
 
-class FabricSuite : public testing::TestWithParam<FabricType> {
- protected:
-  void SetUp() override {
-    const std::string missing = fabric_kind(GetParam().kind).why_not();
-    if (!missing.empty()) GTEST_SKIP() << GetParam().kind << ": " << missing;
-  }
-  static FabricWorld make_world(const WorldShape& shape, uint64_t window_bytes) {
-    return GetParam().world(shape, window_bytes);
-  }
-};
-class ApartFabricSuite : public FabricSuite {};
-
-constexpr auto kLabel = [](const testing::TestParamInfo<FabricType>& info) { return info.param.label; };
-INSTANTIATE_TEST_SUITE_P(Fabrics, FabricSuite, testing::ValuesIn(all_fabrics()), kLabel);
-INSTANTIATE_TEST_SUITE_P(Fabrics, ApartFabricSuite, testing::ValuesIn(apart_fabrics()), kLabel);
+class FabricSuite : public FabricTest {};
+class ApartFabricSuite : public FabricTest {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, FabricSuite, testing::ValuesIn(all_fabrics()), kFabricLabel);
+INSTANTIATE_TEST_SUITE_P(Fabrics, ApartFabricSuite, testing::ValuesIn(apart_fabrics()), kFabricLabel);
 
 TEST(FabricKinds, AreAllInTheSuite) {
   const std::vector<FabricType> tested = all_fabrics();

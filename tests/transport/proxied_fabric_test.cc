@@ -8,15 +8,17 @@
 namespace mk::test {
 namespace {
 
-class ProxiedFabric : public testing::TestWithParam<FabricType> {};
-INSTANTIATE_TEST_SUITE_P(Fabrics, ProxiedFabric, testing::ValuesIn(all_fabrics()),
-                         [](const auto& info) { return info.param.label; });
+class ProxiedFabric : public FabricTest {};
+INSTANTIATE_TEST_SUITE_P(Fabrics, ProxiedFabric, testing::ValuesIn(all_fabrics()), kFabricLabel);
 
 TEST_P(ProxiedFabric, CarriesWhatProxiesTakeFromTheirRings) {
-  const std::string missing = fabric_kind(GetParam().kind).why_not();
-  if (!missing.empty()) GTEST_SKIP() << GetParam().kind << ": " << missing;
-  FabricWorld world = GetParam().world({2, 1}, kRingTrafficBytes);
-  carry_ring_traffic(world);
+  FabricWorld world = make_world({2, 1}, kRingTrafficBytes);
+  carry_ring_traffic(world, RingPayments::kAmounts);
+}
+
+TEST_P(ProxiedFabric, CarriesStampsThatProxiesTakeFromTheirRings) {
+  FabricWorld world = make_world({2, 1}, kRingTrafficBytes);
+  carry_ring_traffic(world, RingPayments::kStamps);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "tests/support/expect_error.h"
@@ -39,7 +40,12 @@ TEST(RdmaMessage, AnImmediateHoldsWhatFitsAndNothingElse) {
     EXPECT_EQ(*immediate & kPartBit, 0u);
     EXPECT_EQ(to_payment(*immediate), fits);
   }
-  for (const SignalPayment& does_not : {SignalPayment{1024, 0, 1}, {0, 131072, 1}, {0, 0, 0}, {0, 0, 17}}) {
+  for (const SignalPayment& does_not : {SignalPayment{1024, 0, 1},
+                                        {0, 131072, 1},
+                                        {0, 0, 0},
+                                        {0, 0, 17},
+                                        {0, 0, 1, 1},
+                                        {7, 4711, 3, uint64_t{1} << 32}}) {
     EXPECT_FALSE(to_immediate(does_not).has_value());
   }
 }
@@ -56,6 +62,31 @@ TEST_P(RdmaFabric, WhatDoesNotFitBesideTheBytesIsPaidAllTheSame) {
   const auto* const signal = reinterpret_cast<const uint64_t*>(world.data(1)) + kFar;
   ASSERT_TRUE(world.run_until([&] { return HostAtomics::load_acquire(signal) == uint64_t{2} * kMuch; }));
   EXPECT_EQ(std::memcmp(world.data(0), world.data(1), 1000), 0);
+}
+
+// Where messages pass each other, its record may come before its bytes or after them.
+TEST_P(RdmaFabric, AStampIsNeverThereBeforeItsBytes) {
+  constexpr uint64_t kPuts = 60, kBytes = 5000;
+  for (int seed = 1; seed <= 12; ++seed) {
+    ask_soft_nic("seed=" + std::to_string(seed));
+    FabricWorld world(GetParam(), {2, 1}, kPuts * kBytes);
+    fill(world.data(0), kPuts * kBytes, 1);
+    std::set<uint64_t> seen;
+    for (uint64_t i = 0; i < kPuts; ++i) {
+      Command command = world.command(1, i * kBytes, i * kBytes, kBytes);
+      command.stamp = i + 1;
+      ASSERT_TRUE(world.put(0, command, i));
+    }
+    ASSERT_TRUE(world.run_until([&] {
+      const uint64_t stamp = world.seen(1, 0);
+      if (stamp == 0) return false;
+      const uint64_t at = (stamp - 1) * kBytes;
+      if (seen.insert(stamp).second) {
+        EXPECT_EQ(std::memcmp(world.data(1) + at, world.data(0) + at, kBytes), 0) << "seed " << seed << ", " << stamp;
+      }
+      return stamp == kPuts;
+    }));
+  }
 }
 
 // More parts than a queue holds, and no signal before the last of them.

@@ -238,7 +238,7 @@ TEST(StagedFabric, SmallPutsThatWaitTogetherLeaveTogether) {
   }
   ASSERT_TRUE(world.run_until([&] { return world.completed(0).size() == 16; }));
   ASSERT_TRUE(world.run_until([&] { return world.seen(1, 15) == 1; }));
-  EXPECT_EQ(num_slots_sent, 2u) << "a pair takes up 160 bytes, a slot has room for 1056";
+  EXPECT_EQ(num_slots_sent, 2u) << "a pair takes up 224 bytes, a slot has room for 1088";
   for (uint32_t i = 0; i < 16; ++i) {
     EXPECT_EQ(world.seen(1, i), 1u) << i;
     EXPECT_EQ(std::memcmp(world.data(1) + 96 * i, world.data(0) + 96 * i, i % 2 == 0 ? 96 : 0), 0) << i;

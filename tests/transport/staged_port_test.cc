@@ -81,7 +81,7 @@ TEST(StagedAddress, WhatIsNoneIsRefusedNamingItsRank) {
     std::memcpy(damaged.data() + at, &value, bytes);
     return damaged;
   };
-  EXPECT_TRUE(refused(with(0, 2, 4), "version 2"));
+  EXPECT_TRUE(refused(with(0, 7, 4), "version 7"));
   EXPECT_TRUE(refused(with(4, 17, 4), "17 slots of 131072 bytes; 16 of 131072 were expected"));
   EXPECT_TRUE(refused(with(8, 4096, 8), "16 slots of 4096 bytes"));
   EXPECT_TRUE(refused(with(16, ~uint64_t{0}, 8), "bytes"));
@@ -162,7 +162,7 @@ TEST(StagedPort, AFabricThatFailsFailsItsPeers) {
 TEST(StagedPort, CarriesWhatProxiesTakeFromTheirRings) {
   for (const char* kind : {"shm", "tcp"}) {
     FabricWorld world(kind, {2, 1}, kRingTrafficBytes, {}, Windows::kFar);
-    carry_ring_traffic(world);
+    carry_ring_traffic(world, RingPayments::kAmounts);
   }
 }
 

@@ -33,8 +33,9 @@ class TcpInParts : public TcpEnd {
   }
 
   // Five bytes of `text`, which is one put of four parts.
-  std::string part(uint32_t put, uint32_t index, const std::string& text, uint64_t to = 0) const {
+  std::string part(uint32_t put, uint32_t index, const std::string& text, uint64_t to = 0, uint64_t stamp = 0) const {
     TcpFrame of = frame(to + 5 * index, 5);
+    of.stamp = stamp;
     of.put = put;
     of.num_parts = kConnections;
     of.signal_index = put % 4;
@@ -62,6 +63,19 @@ TEST_F(TcpInParts, TheSignalComesWithTheLastByteOfTheLastPart) {
   strangers[2].say(last.substr(last.size() - 1));
   ASSERT_TRUE(busily([&] { return poll() == PutResult::kSent && signal() == 1; })) << fabric->failure();
   EXPECT_EQ(std::memcmp(data.data(), kText.data(), kText.size()), 0);
+}
+
+TEST_F(TcpInParts, AStampComesWithTheLastPartAndStaysWhenASmallerOneComesLate) {
+  for (const uint64_t stamp : {4000, 30}) {
+    for (uint32_t i = 0; i < 3; ++i) strangers[i].say(part(0, i, kText, 100 * stamp, stamp));
+    ASSERT_TRUE(lands(100 * stamp, kText.substr(0, 15)));
+    EXPECT_EQ(signal(), stamp == 4000 ? 0u : 4000u) << "a part is missing";
+    strangers[3].say(part(0, 3, kText, 100 * stamp, stamp));
+    ASSERT_TRUE(lands(100 * stamp, kText));
+    ASSERT_TRUE(busily([&] { return poll() == PutResult::kSent && signal() == 4000; })) << fabric->failure();
+  }
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(poll(), PutResult::kSent);
+  EXPECT_EQ(signal(), 4000u);
 }
 
 // That the test above can fail: where frames do not say that they are parts, the signal comes with the first.
@@ -131,6 +145,14 @@ TEST_F(TcpInParts, PartsThatPayDifferentlyFailTheFabric) {
   bad.num_parts = kConnections;
   ++bad.amount;
   strangers[1].say(text_of(bad) + "fghij");
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(signal(), 0u);
+}
+
+TEST_F(TcpInParts, PartsWithDifferentStampsFailTheFabric) {
+  strangers[0].say(part(0, 0, kText, 0, 7));
+  ASSERT_TRUE(lands(0, "abcde"));
+  strangers[1].say(part(0, 1, kText, 0, 8));
   EXPECT_TRUE(fails());
   EXPECT_EQ(signal(), 0u);
 }
