@@ -6,6 +6,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstdint>
 
 #include "base/macros.h"
 
@@ -16,6 +17,7 @@ concept Crew = requires(const C crew) {
   { crew.is_leader() } -> std::convertible_to<bool>;
   crew.sync();
   { crew.leader_says(true) } -> std::convertible_to<bool>;  // to all
+  { crew.leaders(uint32_t{}) } -> std::same_as<uint32_t>;   // the leader's value, for all
 };
 
 // One thread alone: every worker on a CPU, and a single elected thread on a GPU.
@@ -23,6 +25,7 @@ struct SoloCrew {
   MK_HD constexpr bool is_leader() const { return true; }
   MK_HD constexpr void sync() const {}
   MK_HD constexpr bool leader_says(bool mine) const { return mine; }
+  MK_HD constexpr uint32_t leaders(uint32_t value) const { return value; }
 };
 
 }  // namespace mk

@@ -27,15 +27,23 @@ std::string broken_add_rule(const WorldShape& world, int from, const Signal& sig
 // Puts start in the sender's own windows, stay on its rail, and signal where they land.
 std::string broken_put_rule(const WorldShape& world, int from, const Put& put);
 
-// Who pays a signal (core/signal.h): NVLink or puts, never both, and if puts, those of one rank.
+// Values are read and written in this node and in the operator's windows; only its own rank reads an input.
+std::string broken_read_rule(const WorldShape& world, int rank, const Place& from);
+std::string broken_write_rule(const WorldShape& world, int rank, const Place& to);
+
+// Who pays a signal (core/signal.h): NVLink or puts, never both, and if puts, those of one rank; by amounts or by
+// stamps, never both, and if stamps, those of one rank.
 class Payers {
  public:
   std::string pay_by_add(const Signal& signal);
   std::string pay_by_put(int from, const Signal& signal);
+  std::string pay_by_stamp(int from, const Signal& signal);  // besides: NVLink or a put
 
  private:
   int put_payer_ = -1;
   bool added_ = false;
+  int stamp_payer_ = -1;
+  bool counted_ = false;  // some amount was paid
 };
 
 }  // namespace mk

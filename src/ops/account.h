@@ -16,6 +16,7 @@ void account_with(ledger::Ledger& ledger, const WorldShape& world, const Roster&
   for (int epoch = 1; epoch <= launches; ++epoch) {
     for (int rank = 0; rank < world.size(); ++rank) {
       for (int worker = 0; worker < roles.total(); ++worker) {
+        ledger.begin(rank, worker);
         auto machine = make(rank, epoch);
         work(machine, roles.post_of(worker));
       }

@@ -21,7 +21,8 @@ uint64_t workspace_bytes(const PlanSpec& spec) {
 }
 
 Plan::Plan(uint32_t id, PlanSpec spec, const PlanSite& site) : id_(id), spec_(std::move(spec)), device_(site.device) {
-  slot_bytes_ = {0, uint64_t{spec_.num_signals} * sizeof(uint64_t)};
+  slot_bytes_.assign(kSignalWindow, 0);  // inputs are the caller's memory
+  slot_bytes_.push_back(uint64_t{spec_.num_signals} * sizeof(uint64_t));
   slot_bytes_.insert(slot_bytes_.end(), spec_.window_bytes.begin(), spec_.window_bytes.end());
   windows_.assign(slot_bytes_.size(), std::vector<std::byte*>(site.world.size()));
   allocate_windows(site);
@@ -36,7 +37,7 @@ void Plan::open(const PlanSite& site) {
   const size_t num_slots = slot_bytes_.size();
   if (site.bootstrap != nullptr) open_windows_of_peers(site);
 
-  std::vector<uint32_t> ids(num_slots, UINT32_MAX);  // the input has no number: no put may start there
+  std::vector<uint32_t> ids(num_slots, UINT32_MAX);  // inputs have no number: no put may start there
   for (size_t slot = kSignalWindow; slot < num_slots; ++slot) {
     ids[slot] = site.windows.add(windows_[slot], slot_bytes_[slot], handles_of(site, slot));
     if (site.rails != nullptr) site.rails->share_window(ids[slot]);
@@ -64,7 +65,7 @@ void Plan::open(const PlanSite& site) {
     view.rank = rank;
     view.workers = spec_.workers;
     view.plan = id_;
-    view.windows = {node_table, id_table, nullptr, world.ranks};
+    view.windows = {node_table, id_table, world.ranks};
     view.ring = site.rings[rank];
     view.exits = &counters->exits;
     view.target_words = counters->target_words;

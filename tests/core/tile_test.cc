@@ -26,9 +26,10 @@ TEST(BlockRange, BlocksFollowEachOtherAndCoverTheLength) {
 }
 
 TEST(Command, CarriesThePutWithTheWorldsWindowNumbers) {
-  constexpr uint32_t kIds[] = {40, 41, 42, 43};
-  const WindowTable windows{nullptr, kIds, nullptr, 1};
-  const Command command = to_command({{2, 0, 10}, {3, 7, 20}, 30, {7, 5}, 9, 11}, windows);
+  constexpr uint32_t kIds[] = {0, 0, 0, 0, 41, 42, 43};  // inputs have none
+  const WindowTable windows{nullptr, kIds, 1};
+  const Command command =
+      to_command({{kFirstOperatorWindow, 0, 10}, {kFirstOperatorWindow + 1, 7, 20}, 30, {7, 5}, 9, 11}, windows);
   EXPECT_EQ(command.from_window, 42u);
   EXPECT_EQ(command.from_offset, 10u);
   EXPECT_EQ(command.to_window, 43u);
@@ -43,8 +44,10 @@ TEST(Command, CarriesThePutWithTheWorldsWindowNumbers) {
 }
 
 TEST(Command, OfAPutThatSaysNothingElseAddsOne) {
-  constexpr uint32_t kIds[] = {40, 41, 42, 43};
-  EXPECT_EQ(payment_of(to_command({{2, 0, 10}, {3, 7, 20}, 30, {7, 5}}, {nullptr, kIds, nullptr, 1})), (Payment{1, 0}));
+  constexpr uint32_t kIds[] = {0, 0, 0, 0, 41, 42, 43};  // inputs have none
+  EXPECT_EQ(payment_of(to_command({{kFirstOperatorWindow, 0, 10}, {kFirstOperatorWindow + 1, 7, 20}, 30, {7, 5}},
+                                  {nullptr, kIds, 1})),
+            (Payment{1, 0}));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ TEST_F(LedgerRules, AcceptsWhatIsPaidAndAwaitedOverSeveralLaunches) {
   for (uint64_t launch = 1; launch <= 3; ++launch) {
     ledger.pay(1, {0, 0}, 2);
     ledger.await(0, 0, 2 * launch);
-    ledger.pay_by_put(0, put(0, 2, 1));
+    ledger.pay_by_put(0, put(0, 2, 1), 1);
     ledger.await(2, 1, launch);
     ledger.close_launch(launch);
   }
@@ -69,20 +69,20 @@ TEST_F(LedgerRules, ComplainsOfAnAddToAnotherNode) {
 
 TEST_F(LedgerRules, ComplainsOfASignalPaidOverNvlinkAndByPuts) {
   ledger.pay(3, {2, 0}, 1);
-  ledger.pay_by_put(0, put(0, 2, 0));
+  ledger.pay_by_put(0, put(0, 2, 0), 1);
   EXPECT_TRUE(complains_of("paid over NVLink and by puts"));
 }
 
 TEST_F(LedgerRules, ComplainsOfASignalPaidByPutsAndThenOverNvlink) {
-  ledger.pay_by_put(0, put(0, 2, 0));
+  ledger.pay_by_put(0, put(0, 2, 0), 1);
   ledger.pay(3, {2, 0}, 1);
   EXPECT_TRUE(complains_of("paid over NVLink and by puts"));
 }
 
 TEST_F(LedgerRules, ComplainsOfTwoRanksWhosePutsPayOneSignal) {
   ledger::Ledger three_nodes{WorldShape{3, 1}};
-  three_nodes.pay_by_put(0, put(0, 2, 0));
-  three_nodes.pay_by_put(1, put(1, 2, 0));
+  three_nodes.pay_by_put(0, put(0, 2, 0), 1);
+  three_nodes.pay_by_put(1, put(1, 2, 0), 1);
   ledger = three_nodes;
   EXPECT_TRUE(complains_of("puts of ranks 0 and 1 both pay"));
 }
@@ -111,33 +111,33 @@ TEST_F(LedgerRules, ComplainsOfALoadFromAnotherNodeOrFromAnothersInput) {
 }
 
 TEST_F(LedgerRules, ComplainsOfAPutThatLeavesItsRail) {
-  ledger.pay_by_put(0, put(0, 3, 0));
+  ledger.pay_by_put(0, put(0, 3, 0), 1);
   EXPECT_TRUE(complains_of("leaves its rail"));
 }
 
 TEST_F(LedgerRules, ComplainsOfAPutInsideANode) {
-  ledger.pay_by_put(0, put(0, 1, 0));
+  ledger.pay_by_put(0, put(0, 1, 0), 1);
   EXPECT_TRUE(complains_of("leaves its rail"));
 }
 
 TEST_F(LedgerRules, ComplainsOfAPutThatSignalsAnotherRankThanItWritesTo) {
   Put stray = put(0, 2, 0);
   stray.to.rank = 3;
-  ledger.pay_by_put(0, stray);
+  ledger.pay_by_put(0, stray, 1);
   EXPECT_TRUE(complains_of("a put to rank 3 signals rank 2"));
 }
 
 TEST_F(LedgerRules, ComplainsOfAPutFromTheCallersInput) {
   Put from_input = put(0, 2, 0);
   from_input.from.window = kInputWindow;
-  ledger.pay_by_put(0, from_input);
+  ledger.pay_by_put(0, from_input, 1);
   EXPECT_TRUE(complains_of("starts outside its own windows"));
 }
 
 TEST_F(LedgerRules, ComplainsOfAPutFromAnotherRanksWindow) {
   Put from_peer = put(0, 2, 0);
   from_peer.from.rank = 1;
-  ledger.pay_by_put(0, from_peer);
+  ledger.pay_by_put(0, from_peer, 1);
   EXPECT_TRUE(complains_of("starts outside its own windows"));
 }
 

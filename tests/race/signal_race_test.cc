@@ -19,7 +19,7 @@ TEST(SignalRace, WhoSeesASignalSeesWhatWasCopiedBeforeIt) {
   std::vector<uint64_t> source(1);
   std::thread writer([&] {
     RankView view = plan.view(0);
-    view.windows.input = reinterpret_cast<const std::byte*>(source.data());
+    view.windows.inputs[0] = reinterpret_cast<const std::byte*>(source.data());
     cpu::CpuMachine machine(view, Post{0, 0, 1}, 0, false);
     for (uint64_t round = 1; round <= kRounds; ++round) {
       if (!machine.wait(kTaken, round - 1, -1)) return;

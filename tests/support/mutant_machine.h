@@ -45,55 +45,47 @@ struct Mutation {
   bool strikes(Wrong candidate) { return candidate == wrong && calls++ == victim; }
 };
 
-class MutantMachine {
+class MutantMachine : public ledger::LedgerMachine {
  public:
   MutantMachine(ledger::Ledger& ledger, const WorldShape& world, int rank, uint64_t epoch, Mutation& mutation)
-      : inner_(ledger, world, rank, epoch), mutation_(mutation) {}
-
-  const WorldShape& world() const { return inner_.world(); }
-  int rank() const { return inner_.rank(); }
-  uint64_t epoch() const { return inner_.epoch(); }
+      : LedgerMachine(ledger, world, rank, epoch), mutation_(mutation) {}
 
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
     if (mutation_.strikes(Wrong::kWaitForLater)) ++wanted;
     if (mutation_.strikes(Wrong::kWaitForEarlier)) --wanted;
-    return inner_.wait(signal, wanted, subject);
+    return LedgerMachine::wait(signal, wanted, subject);
   }
 
   void add(Signal signal, uint64_t amount) {
     if (mutation_.strikes(Wrong::kAddDropped)) return;
-    if (mutation_.strikes(Wrong::kAddDoubled)) inner_.add(signal, amount);
+    if (mutation_.strikes(Wrong::kAddDoubled)) LedgerMachine::add(signal, amount);
     if (mutation_.strikes(Wrong::kAddMisaimed)) signal.rank = (signal.rank + 1) % world().size();
-    inner_.add(signal, amount);
+    LedgerMachine::add(signal, amount);
   }
 
   bool put(Put put, int64_t subject) {
     const auto aim = [&](int rank) { put.signal.rank = put.to.rank = rank % world().size(); };
     if (mutation_.strikes(Wrong::kPutDropped)) return true;
-    if (mutation_.strikes(Wrong::kPutDoubled)) inner_.put(put, subject);
+    if (mutation_.strikes(Wrong::kPutDoubled)) LedgerMachine::put(put, subject);
     if (mutation_.strikes(Wrong::kPutMisaimed)) aim(put.signal.rank + 1);
     if (mutation_.strikes(Wrong::kPutToNextNode)) aim(put.signal.rank + world().ranks);
     if (mutation_.strikes(Wrong::kPutDataStray)) put.to.rank = (put.to.rank + 1) % world().size();
     if (mutation_.strikes(Wrong::kPutFromInput)) put.from.window = kInputWindow;
-    return inner_.put(put, subject);
+    return LedgerMachine::put(put, subject);
   }
 
-  void copy(const Place& to, const Place& from, uint64_t bytes) { inner_.copy(to, from, bytes); }
   void store(Place to, uint64_t bytes) {
     if (mutation_.strikes(Wrong::kStoreToNextNode)) to.rank = in_next_node(to.rank);
-    inner_.store(to, bytes);
+    LedgerMachine::store(to, bytes);
   }
   void load(Place from, uint64_t bytes) {
     if (mutation_.strikes(Wrong::kLoadFromNextNode)) from.rank = in_next_node(from.rank);
-    inner_.load(from, bytes);
+    LedgerMachine::load(from, bytes);
   }
-  bool settle() { return inner_.settle(); }
-  void note(const Event& event) { inner_.note(event); }
 
  private:
   int in_next_node(int rank) const { return (rank + world().ranks) % world().size(); }
 
-  ledger::LedgerMachine inner_;
   Mutation& mutation_;
 };
 

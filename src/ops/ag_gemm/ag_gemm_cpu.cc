@@ -42,7 +42,7 @@ void run_worker(cpu::CpuMachine& m, const Layout& layout, const Post& post, cons
 
 void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
   RankView view = plan.view(rank);
-  view.windows.input = static_cast<const std::byte*>(args.a.data);
+  view.windows.inputs[0] = static_cast<const std::byte*>(args.a.data);
   const Layout& layout = plan.layout<Layout>();  // the plan outlives its launches
   launch_on_host(world, view, layout.roles,
                  [&layout, args](cpu::CpuMachine& m, const Post& post) { run_worker(m, layout, post, args); });

@@ -168,7 +168,7 @@ template <class Config, class Element, BOrder kOrder, class Pace>
 void launch_ag_gemm(const runtime::Plan& plan, int rank, const AgGemmArgs& args, const typename Pace::Setting& pace,
                     cudaStream_t stream) {
   Params<Pace> params{.view = plan.view(rank), .layout = plan.layout<Layout>()};
-  params.view.windows.input = static_cast<const std::byte*>(args.a.data);
+  params.view.windows.inputs[0] = static_cast<const std::byte*>(args.a.data);
   params.bias = args.bias.data;
   params.activation = args.activation;
   params.pace = pace;

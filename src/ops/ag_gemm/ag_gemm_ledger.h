@@ -16,6 +16,7 @@ void account(ledger::Ledger& ledger, const Layout& layout, int launches, MakeMac
     for (int rank = 0; rank < layout.world.size(); ++rank) {
       for (int worker = 0; worker < layout.roles.total(); ++worker) {
         const Post post = layout.roles.post_of(worker);
+        ledger.begin(rank, worker);
         auto machine = make(rank, epoch);
         if (post.role != Layout::kCompute) {
           communicate(machine, layout, post);

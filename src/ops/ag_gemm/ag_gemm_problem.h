@@ -14,6 +14,7 @@
 #include "core/roles.h"
 #include "core/schedule.h"
 #include "core/tile.h"
+#include "core/window.h"
 #include "core/world_shape.h"
 #include "mkernel/ag_gemm.h"
 #include "ops/dense/dense_problem.h"
@@ -24,7 +25,8 @@ using dense::Problem;  // m: rows of all ranks together
 using dense::TileShape;
 
 // The operator's windows, after the two every plan has.
-constexpr uint32_t kGatheredWindow = 2;  // [M, K]: shard after shard, this rank's own one for the network
+constexpr uint32_t kGatheredWindow =
+    kFirstOperatorWindow;  // [M, K]: shard after shard, this rank's own one for the network
 
 // Of a chunk, moved by one worker.
 struct Part {

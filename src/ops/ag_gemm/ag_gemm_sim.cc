@@ -71,7 +71,7 @@ sim::SimSpec sim_spec(const Layout& layout, const SimData* data) {
   spec.names = {Layout::kRoles, [layout](uint32_t signal) { return signal_name(layout, signal); }};
   spec.with_data = data != nullptr;
   spec.put_lanes = std::max(1, (layout.world.nodes - 1) * (static_cast<int>(layout.num_parts()) + 1));  // and ready
-  if (data != nullptr) spec.input = [data](int rank, uint64_t epoch) { return data->input(rank, epoch); };
+  if (data != nullptr) spec.input = [data](int rank, uint64_t epoch, int) { return data->input(rank, epoch); };
   return spec;
 }
 

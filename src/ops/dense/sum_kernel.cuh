@@ -181,7 +181,7 @@ template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const typename Pace::Setting& pace,
                 cudaStream_t stream) {
   SumParams<Op, Pace> params{.view = plan.view(rank), .layout = plan.layout<typename Op::Layout>()};
-  params.view.windows.input = static_cast<const std::byte*>(args.a.data);
+  params.view.windows.inputs[0] = static_cast<const std::byte*>(args.a.data);
   params.out = args.c.data;
   params.pace = pace;
   const TileImage& image = params.layout.image();

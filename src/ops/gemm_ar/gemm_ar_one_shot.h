@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/roles.h"
+#include "core/window.h"
 #include "core/world_shape.h"
 #include "ops/dense/addends.h"
 #include "ops/dense/tile_image.h"
@@ -15,9 +16,9 @@
 namespace mk::gemm_ar_op {
 
 // The windows hold images of the whole result.
-constexpr uint32_t kNodePartialsWindow = 2;  // [source in this node]
-constexpr uint32_t kNodeSumWindow = 3;       // this node's sum, rounded
-constexpr uint32_t kOtherSumsWindow = 4;     // [other nodes], their sums
+constexpr uint32_t kNodePartialsWindow = kFirstOperatorWindow;   // [source in this node]
+constexpr uint32_t kNodeSumWindow = kFirstOperatorWindow + 1;    // this node's sum, rounded
+constexpr uint32_t kOtherSumsWindow = kFirstOperatorWindow + 2;  // [other nodes], their sums
 
 struct OneShotLayout {
   enum : int { kReduce, kCompute };

@@ -15,7 +15,8 @@
 
 namespace mk::gemm_ar_op {
 
-constexpr uint32_t kFinalWindow = 5;  // at the holder: [owner node] images of a shard, finished
+constexpr uint32_t kFinalWindow =
+    gemm_rs_op::kIncomingWindow + 1;  // at the holder: [owner node] images of a shard, finished
 
 struct TwoShotLayout : gemm_rs_op::Layout {
   enum : int { kIntra, kReduce, kCompute };

@@ -27,9 +27,10 @@ using dense::Problem;
 using dense::TileShape;
 
 // The operator's windows.  Each holds images of a shard.
-constexpr uint32_t kPartialsWindow = 2;  // at the reducer: [owner node][source in this node]
-constexpr uint32_t kOutgoingWindow = 3;  // at the reducer: [other owner nodes], this node's sum on its way out
-constexpr uint32_t kIncomingWindow = 4;  // at the owner: [other nodes], their sums
+constexpr uint32_t kPartialsWindow = kFirstOperatorWindow;  // at the reducer: [owner node][source in this node]
+constexpr uint32_t kOutgoingWindow =
+    kFirstOperatorWindow + 1;  // at the reducer: [other owner nodes], this node's sum on its way out
+constexpr uint32_t kIncomingWindow = kFirstOperatorWindow + 2;  // at the owner: [other nodes], their sums
 
 struct Layout {
   enum : int { kReduce, kCompute };

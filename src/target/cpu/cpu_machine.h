@@ -46,8 +46,27 @@ class CpuMachine {
     return wait_until(FaultKind::kSignal, word, wanted, signal, subject);
   }
 
+  bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return wait(signal, wanted, subject); }
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return wait(signal, stamp, subject); }
+
   void add(const Signal& signal, uint64_t amount) {
     HostAtomics::add_release(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
+  }
+
+  // Its only payer, so a store is enough.
+  void stamp(const Signal& signal, uint64_t stamp) {
+    HostAtomics::store_release(view_.windows.resolve(view_.world, signal.rank, signal.index), stamp);
+  }
+
+  uint32_t read(const Place& from) {
+    uint32_t value = 0;
+    std::memcpy(&value, view_.windows.resolve(view_.world, from), sizeof(value));
+    count(from, sizeof(value));
+    return value;
+  }
+  void write(const Place& to, uint32_t value) {
+    std::memcpy(view_.windows.resolve(view_.world, to), &value, sizeof(value));
+    count(to, sizeof(value));
   }
 
   void copy(const Place& to, const Place& from, uint64_t bytes) {

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/stamp.h"
+
 namespace mk::ledger {
 
 void Ledger::await(int rank, uint32_t signal, uint64_t wanted) {
@@ -18,19 +20,84 @@ void Ledger::await(int rank, uint32_t signal, uint64_t wanted) {
   }
 }
 
+void Ledger::await_some(int rank, uint32_t signal, uint64_t wanted) {
+  Account& a = account(rank, signal);
+  a.some_awaited = std::max(a.some_awaited, wanted);
+  if (wanted <= a.paid_before) {
+    complain(fmt::format("rank {} awaits {} of signal {}, which earlier launches paid", rank, wanted, signal));
+  }
+}
+
+void Ledger::await_stamp(int rank, uint32_t signal, uint64_t stamp, uint64_t epoch) {
+  Account& a = account(rank, signal);
+  a.stamp_awaited = std::max(a.stamp_awaited, stamp);
+  a.least_stamp_awaited = std::min(a.least_stamp_awaited, stamp);
+  if (epoch_in(stamp) != epoch) {
+    complain(fmt::format("in launch {} rank {} awaits a stamp of launch {} of signal {}", epoch, rank, epoch_in(stamp),
+                         signal));
+  }
+}
+
+void Ledger::note_payer(Account& a, uint64_t bytes_put) {
+  if (!a.payer) a.payer = acting_;
+  a.has_other_payers = a.has_other_payers || *a.payer != acting_;
+  if (bytes_put > 0) ++a.puts_with_bytes;
+}
+
 void Ledger::pay(int from, const Signal& signal, uint64_t amount) {
   Account& a = account(signal.rank, signal.index);
   a.paid += amount;
+  note_payer(a, 0);
   complain(broken_add_rule(world_, from, signal));
   complain(a.payers.pay_by_add(signal));
 }
 
-void Ledger::pay_by_put(int from, const Put& put) {
+void Ledger::stamp_in_node(int from, const Signal& signal, uint64_t value, uint64_t epoch) {
+  complain(broken_add_rule(world_, from, signal));
+  stamp(from, signal, value, epoch);
+}
+
+void Ledger::stamp(int from, const Signal& signal, uint64_t stamp, uint64_t epoch) {
+  Account& a = account(signal.rank, signal.index);
+  if (epoch_in(stamp) != epoch) {
+    complain(fmt::format("in launch {} rank {} stamps signal {} of rank {} for launch {}", epoch, from, signal.index,
+                         signal.rank, epoch_in(stamp)));
+  }
+  if (stamp <= a.stamp) {
+    complain(fmt::format("in launch {} rank {} stamps signal {} of rank {} with {}, which holds {}", epoch, from,
+                         signal.index, signal.rank, stamp, a.stamp));
+  }
+  a.stamp = std::max(a.stamp, stamp);
+  complain(a.payers.pay_by_stamp(from, signal));
+}
+
+void Ledger::pay_by_put(int from, const Put& put, uint64_t epoch) {
   Account& a = account(put.signal.rank, put.signal.index);
-  a.paid += put.amount;
   network_bytes_[from] += put.bytes;
-  complain(a.payers.pay_by_put(from, put.signal));
+  note_payer(a, put.bytes);
+  if (put.stamp != 0) {
+    stamp(from, put.signal, put.stamp, epoch);
+  } else {
+    a.paid += put.amount;
+    complain(a.payers.pay_by_put(from, put.signal));
+  }
   complain(broken_put_rule(world_, from, put));
+}
+
+uint32_t Ledger::read(int rank, uint64_t epoch, const Place& from) {
+  if (from.rank != rank) nvlink_bytes_[rank] += sizeof(uint32_t);
+  complain(broken_read_rule(world_, rank, from));
+  if (!oracle_) complain(fmt::format("rank {} reads a value, and there is no oracle", rank));
+  return oracle_ ? oracle_(epoch, from) : 0;
+}
+
+void Ledger::write(int rank, uint64_t epoch, const Place& to, uint32_t value) {
+  if (to.rank != rank) nvlink_bytes_[rank] += sizeof(uint32_t);
+  complain(broken_write_rule(world_, rank, to));
+  const uint32_t right = oracle_ ? oracle_(epoch, to) : 0;
+  if (value == right) return;
+  complain(fmt::format("in launch {} rank {} writes {} at byte {} of window {} of rank {}, where {} belongs", epoch,
+                       rank, value, to.offset, to.window, to.rank, right));
 }
 
 void Ledger::copy(int rank, const Place& to, const Place& from, uint64_t bytes) {
@@ -53,16 +120,50 @@ void Ledger::complain(const std::string& complaint) {
 }
 
 void Ledger::close_launch(uint64_t epoch) {
-  for (auto& [where, a] : accounts_) {
+  for (auto& [at, a] : accounts_) {
+    const std::string where = fmt::format("signal {} of rank {}", at.second, at.first);
     const uint64_t least = std::exchange(a.least_awaited, UINT64_MAX);
     if (a.paid > a.paid_before && least < a.paid) {
-      complain(fmt::format("in launch {} somebody awaits {} of signal {} of rank {}, which is paid {}", epoch, least,
-                           where.second, where.first, a.paid));
+      complain(fmt::format("in launch {} somebody awaits {} of {}, which is paid {}", epoch, least, where, a.paid));
     }
+    close_thresholds(epoch, where, a);
+    close_stamps(epoch, where, a);
     a.paid_before = a.paid;
+    a.payer.reset();
+    a.has_other_payers = false;
+    a.puts_with_bytes = 0;
     if (a.paid == a.awaited) continue;
-    complain(fmt::format("after launch {} signal {} of rank {} holds {}, but {} is awaited", epoch, where.second,
-                         where.first, a.paid, a.awaited));
+    complain(fmt::format("after launch {} {} holds {}, but {} is awaited", epoch, where, a.paid, a.awaited));
+  }
+}
+
+void Ledger::close_thresholds(uint64_t epoch, const std::string& where, Account& a) {
+  const uint64_t most = std::exchange(a.some_awaited, 0);
+  if (most == 0) return;
+  if (most > a.paid) {
+    complain(fmt::format("in launch {} somebody awaits {} of {}, which is paid {}", epoch, most, where, a.paid));
+  }
+  if (a.has_other_payers) {
+    complain(fmt::format("in launch {} somebody awaits some of {}, which several workers pay", epoch, where));
+  }
+  if (a.puts_with_bytes > 0) {
+    complain(
+        fmt::format("in launch {} somebody awaits some of {}, which puts with bytes pay in any order", epoch, where));
+  }
+  a.awaited = std::max(a.awaited, a.paid);  // what is left over was for nobody
+}
+
+void Ledger::close_stamps(uint64_t epoch, const std::string& where, Account& a) {
+  const uint64_t most = std::exchange(a.stamp_awaited, 0);
+  const uint64_t least = std::exchange(a.least_stamp_awaited, UINT64_MAX);
+  if (most == 0) return;
+  if (most > a.stamp) {
+    complain(fmt::format("in launch {} somebody awaits stamp {} of launch {} of {}, which holds {} of launch {}", epoch,
+                         low_in(most), epoch_in(most), where, low_in(a.stamp), epoch_in(a.stamp)));
+  }
+  if (a.puts_with_bytes > 1 && least < a.stamp) {
+    complain(fmt::format(
+        "in launch {} somebody awaits an earlier stamp of {}, which puts with bytes stamp in any order", epoch, where));
   }
 }
 

@@ -4,12 +4,19 @@
 // Nothing runs.  Every worker of every rank is walked through its protocol once per launch; waits and
 // adds are only written down.  After each launch a signal must have been paid, over all launches so
 // far, exactly what everybody awaited who waited for it: less is a hang, more lets a later launch through too
-// early, and who awaits less than others cannot know whose payments it saw.  The rules of signal.h, and that only rails
-// cross nodes, are checked on the way.
+// early, and who awaits less than others cannot know whose payments it saw.  Three things are exempt, each with rules
+// of its own:
+//   thresholds   who awaits some of what a launch pays knows whose payments it saw, if one worker makes them in order
+//                and no put with bytes, which may land in any order, is among them
+//   stamps       carry the launch's epoch and grow; whoever awaits one, somebody stamps that much in the same launch
+//   values       are what the oracle, which knows the problem, says; nothing is stored
+// The rules of signal.h, and that only rails cross nodes, are checked on the way.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,13 +29,25 @@
 
 namespace mk::ledger {
 
+// The value that lies at a place in a launch, once it was written.
+using Oracle = std::function<uint32_t(uint64_t epoch, const Place& place)>;
+
 class Ledger {
  public:
-  explicit Ledger(const WorldShape& world) : world_(world), nvlink_bytes_(world.size()), network_bytes_(world.size()) {}
+  explicit Ledger(const WorldShape& world, Oracle oracle = {})
+      : world_(world), oracle_(std::move(oracle)), nvlink_bytes_(world.size()), network_bytes_(world.size()) {}
+
+  // What follows is done by this worker.
+  void begin(int rank, int worker) { acting_ = {rank, worker}; }
 
   void await(int rank, uint32_t signal, uint64_t wanted);
+  void await_some(int rank, uint32_t signal, uint64_t wanted);
+  void await_stamp(int rank, uint32_t signal, uint64_t stamp, uint64_t epoch);
+  void stamp_in_node(int from, const Signal& signal, uint64_t stamp, uint64_t epoch);
+  uint32_t read(int rank, uint64_t epoch, const Place& from);
+  void write(int rank, uint64_t epoch, const Place& to, uint32_t value);
   void pay(int from, const Signal& signal, uint64_t amount);
-  void pay_by_put(int from, const Put& put);
+  void pay_by_put(int from, const Put& put, uint64_t epoch);
   void copy(int rank, const Place& to, const Place& from, uint64_t bytes);
   void store(int rank, const Place& to, uint64_t bytes);
   void load(int rank, const Place& from, uint64_t bytes);
@@ -42,18 +61,33 @@ class Ledger {
   size_t num_signals() const { return accounts_.size(); }
 
  private:
+  using Worker = std::pair<int, int>;  // rank and number in it
+
   struct Account {
     uint64_t paid = 0;
     uint64_t paid_before = 0;  // this launch
     uint64_t awaited = 0;
     uint64_t least_awaited = UINT64_MAX;  // in this launch
+    uint64_t some_awaited = 0;            // in this launch: the largest threshold
+    uint64_t stamp = 0;
+    uint64_t stamp_awaited = 0;  // in this launch: the largest,
+    uint64_t least_stamp_awaited = UINT64_MAX;
+    std::optional<Worker> payer;  // the first in this launch
+    bool has_other_payers = false;
+    int puts_with_bytes = 0;  // in this launch
     Payers payers;
   };
 
   Account& account(int rank, uint32_t signal) { return accounts_[{rank, signal}]; }
+  void stamp(int from, const Signal& signal, uint64_t stamp, uint64_t epoch);
+  void note_payer(Account& account, uint64_t bytes_put);
+  void close_thresholds(uint64_t epoch, const std::string& where, Account& account);
+  void close_stamps(uint64_t epoch, const std::string& where, Account& account);
   void complain(const std::string& complaint);  // nothing if empty
 
   WorldShape world_;
+  Oracle oracle_;
+  Worker acting_{-1, -1};
   std::map<std::pair<int, uint32_t>, Account> accounts_;
   std::vector<uint64_t> nvlink_bytes_;
   std::vector<uint64_t> network_bytes_;

@@ -22,12 +22,23 @@ class LedgerMachine {
     ledger_.await(rank_, signal, wanted);
     return true;
   }
+  bool wait_some(uint32_t signal, uint64_t wanted, int64_t) {
+    ledger_.await_some(rank_, signal, wanted);
+    return true;
+  }
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t) {
+    ledger_.await_stamp(rank_, signal, stamp, epoch_);
+    return true;
+  }
+  void stamp(const Signal& signal, uint64_t stamp) { ledger_.stamp_in_node(rank_, signal, stamp, epoch_); }
+  uint32_t read(const Place& from) { return ledger_.read(rank_, epoch_, from); }
+  void write(const Place& to, uint32_t value) { ledger_.write(rank_, epoch_, to, value); }
   void add(const Signal& signal, uint64_t amount) { ledger_.pay(rank_, signal, amount); }
   void copy(const Place& to, const Place& from, uint64_t bytes) { ledger_.copy(rank_, to, from, bytes); }
   void store(const Place& to, uint64_t bytes) { ledger_.store(rank_, to, bytes); }
   void load(const Place& from, uint64_t bytes) { ledger_.load(rank_, from, bytes); }
   bool put(const Put& put, int64_t) {
-    ledger_.pay_by_put(rank_, put);
+    ledger_.pay_by_put(rank_, put, epoch_);
     return true;
   }
   bool settle() { return true; }

@@ -13,6 +13,7 @@
 
 #include "core/names.h"
 #include "core/roles.h"
+#include "core/window.h"
 #include "core/world_shape.h"
 #include "target/sim/costs.h"
 #include "target/sim/random.h"
@@ -30,7 +31,9 @@ struct SimSpec {
   // With data, windows are real memory and visibility is tracked; without, only time and bytes are
   // accounted for, so that thousands of workers fit.
   bool with_data = false;
-  std::function<const std::byte*(int rank, uint64_t epoch)> input;  // a launch's own, with data
+  std::function<const std::byte*(int rank, uint64_t epoch, int input)> input;  // a launch's own, with data
+
+  std::function<uint32_t(uint64_t epoch, const Place& place)> value;  // what a protocol reads, without data
 
   Costs costs;
   Disturbance::Kind disturbance = Disturbance::Kind::kNone;

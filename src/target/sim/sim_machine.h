@@ -22,6 +22,17 @@ class SimMachine {
     subject_ = subject;
     return sim_.signals().wait(worker_, signal, wanted, subject);
   }
+  bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) {
+    subject_ = subject;
+    return sim_.signals().wait_some(worker_, signal, wanted, subject);
+  }
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
+    subject_ = subject;
+    return sim_.signals().wait_stamp(worker_, signal, stamp, subject);
+  }
+  void stamp(const Signal& signal, uint64_t stamp) { sim_.stamp(worker_, signal, stamp); }
+  uint32_t read(const Place& from) { return sim_.read(worker_, from, subject_); }
+  void write(const Place& to, uint32_t value) { sim_.write(worker_, to, value, subject_); }
   void add(const Signal& signal, uint64_t amount) { sim_.add(worker_, signal, amount); }
   void copy(const Place& to, const Place& from, uint64_t bytes) { sim_.copy(worker_, to, from, bytes, subject_); }
   void store(const Place& to, uint64_t bytes) { sim_.store(worker_, to, bytes, subject_); }

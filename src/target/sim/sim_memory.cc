@@ -33,7 +33,10 @@ SimMemory::SimMemory(SimCore& core) : core_(core) {
 
 std::byte* SimMemory::at(const Place& place, uint64_t epoch) {
   if (!core_.spec.with_data) return nullptr;
-  if (place.window == kInputWindow) return const_cast<std::byte*>(core_.spec.input(place.rank, epoch)) + place.offset;
+  if (is_input(place.window)) {
+    const int input = static_cast<int>(place.window - kInputWindow);
+    return const_cast<std::byte*>(core_.spec.input(place.rank, epoch, input)) + place.offset;
+  }
   return windows_[place.rank][place.window].data() + place.offset;
 }
 
@@ -43,7 +46,7 @@ Actor SimMemory::actor(const Worker& worker, int64_t subject) const {
 }
 
 void SimMemory::read(const Actor& actor, const Place& from, uint64_t bytes) {
-  if (!core_.spec.with_data || from.window == kInputWindow || bytes == 0 || !inside(actor, from, bytes)) return;
+  if (!core_.spec.with_data || is_input(from.window) || bytes == 0 || !inside(actor, from, bytes)) return;
   const Access access{actor.thread, (*actor.clock)[actor.thread], static_cast<uint32_t>(actor.epoch), actor.subject};
   judge(shadows_[from.rank][from.window].read(from.offset, from.offset + bytes, access, *actor.clock), actor, "reads",
         from);
@@ -64,7 +67,7 @@ void SimMemory::copy(const Actor& actor, const Place& to, const Place& from, uin
 }
 
 bool SimMemory::inside(const Actor& actor, const Place& place, uint64_t bytes) {
-  if (place.window == kInputWindow) return true;
+  if (is_input(place.window)) return true;
   const uint64_t index = uint64_t{place.window} - kFirstOperatorWindow;
   const uint64_t size = index < core_.spec.window_bytes.size() ? core_.spec.window_bytes[index] : 0;
   if (bytes <= size && place.offset <= size - bytes) return true;

@@ -58,7 +58,7 @@ bool SimNetwork::put(Worker& worker, const RingView& ring, const Put& put, int64
       worker, [&] { return producer.is_free(claimed); }, [&](Worker& waiter) { core_.enter(end.waiters, waiter); },
       [] { return std::string("room in the command ring"); }, subject);
   if (!free) return false;
-  const WindowTable windows{nullptr, window_ids_.data(), nullptr, core_.spec.world.ranks};
+  const WindowTable windows{nullptr, window_ids_.data(), core_.spec.world.ranks};
   end.origins[claimed & (ring.capacity - 1)] = {memory_.release(worker), worker.epoch, subject};
   producer.publish(claimed, to_command(put, windows));
   if (std::exchange(end.proxy_parked, false)) {
@@ -142,7 +142,12 @@ void SimNetwork::land(int rank, const Command& command, uint64_t ticket, const O
                  Place{command.from_window, rank, command.from_offset}, command.bytes);
   }
   const ClockSnapshot paid_with = origin.clock == nullptr ? nullptr : std::make_shared<const Clock>(put.clock);
-  signals_.pay(Signal{to, command.signal_index}, command.amount, paid_with, rank);
+  const Signal signal{to, command.signal_index};
+  if (command.stamp != 0) {
+    signals_.stamp(signal, command.stamp, paid_with, rank);
+  } else {
+    signals_.pay(signal, command.amount, paid_with, rank);
+  }
   core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.nic_latency),
                              [this, rank, ticket, clock = std::move(put.clock)] { complete(rank, ticket, clock); });
 }

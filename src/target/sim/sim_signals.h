@@ -2,12 +2,13 @@
 // target/sim/sim_signals.h — the signals of all ranks.
 //
 // A wait acquires no more than it asked for: the payments up to the value it wanted, even if more have
-// arrived.  That is the least a real memory system gives.
+// arrived.  That is the least a real memory system gives.  Of a stamped signal it acquires the stamp that it sees.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "core/rules.h"
@@ -32,6 +33,18 @@ class SimSignals {
     return seen;
   }
 
+  // The same for some of what a launch pays: what is left over at the end is no complaint.
+  bool wait_some(Worker& worker, uint32_t signal, uint64_t wanted, int64_t subject) {
+    if (!exists(worker.rank, signal)) return false;
+    state(worker.rank, signal).is_partial = true;
+    return wait(worker, signal, wanted, subject);
+  }
+
+  bool wait_stamp(Worker& worker, uint32_t signal, uint64_t stamp, int64_t subject);
+
+  // Stamps now, as pay pays.
+  void stamp(const Signal& signal, uint64_t stamp, const ClockSnapshot& clock, int by);
+
   // Pays now; waiters see it a latency later.  `put_by` is the rank whose put pays, -1 for an add.
   void pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock, int put_by = -1);
 
@@ -46,7 +59,7 @@ class SimSignals {
  private:
   static constexpr int kValueBits = 17;
   static constexpr int kWaiterBits = 19;
-  static constexpr int kPayerBits = 11;
+  static constexpr int kPayerBits = 10;
   static constexpr uint64_t kMostValue = (uint64_t{1} << kValueBits) - 1;  // thousands of launches
   static constexpr uint64_t kNobody = 0;
   static constexpr uint64_t kAdds = 1;
@@ -62,8 +75,17 @@ class SimSignals {
     uint64_t awaited : kValueBits = 0;
     uint64_t waiter : kWaiterBits = 0;      // Waiters::last + 1
     uint64_t payer : kPayerBits = kNobody;  // or kAdds, or kPuts + the node of the rank whose puts pay
+    uint64_t is_partial : 1 = 0;            // somebody awaits some of it
   };
   static_assert(sizeof(State) == sizeof(uint64_t));
+
+  // Few signals are stamped: they are kept apart.
+  struct Stamped {
+    uint64_t value = 0;
+    int payer = -1;
+    Waiters waiters;
+    ClockSnapshot clock;  // of the stamp it holds, with data
+  };
 
   bool exists(int rank, uint32_t signal) {  // or complains
     if (signal < core_.spec.num_signals) return true;
@@ -86,8 +108,9 @@ class SimSignals {
 
   SimCore& core_;
   SimMemory& memory_;
-  std::vector<State> states_;                   // [rank][signal]
-  std::vector<std::vector<Payment>> payments_;  // likewise, with data
+  std::vector<State> states_;                    // [rank][signal]
+  std::vector<std::vector<Payment>> payments_;   // likewise, with data
+  std::unordered_map<size_t, Stamped> stamped_;  // by index
 };
 
 }  // namespace mk::sim

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace mk::sim {
@@ -136,6 +137,46 @@ void SimWorld::add(Worker& worker, const Signal& signal, uint64_t amount) {
   };
   core_.scheduler.call_after(landing + core_.disturbance.vary(core_.spec.costs.nvlink_latency), pay,
                              signals_.touched_by(signal));
+}
+
+void SimWorld::stamp(Worker& worker, const Signal& signal, uint64_t stamp) {
+  if (const std::string broken = broken_add_rule(core_.spec.world, worker.rank, signal); !broken.empty()) {
+    return core_.complain("rule", broken);
+  }
+  const Time now = core_.scheduler.now();
+  const Time landing = std::max(now, worker.stores_land) - now;
+  const auto pay = [this, signal, stamp, by = worker.rank, clock = memory_.release(worker)] {
+    if (!core_.stopped()) signals_.stamp(signal, stamp, clock, by);
+  };
+  core_.scheduler.call_after(landing + core_.disturbance.vary(core_.spec.costs.nvlink_latency), pay,
+                             signals_.touched_by(signal));
+}
+
+uint32_t SimWorld::read(Worker& worker, const Place& from, int64_t subject) {
+  if (const std::string broken = broken_read_rule(core_.spec.world, worker.rank, from); !broken.empty()) {
+    core_.complain("rule", broken);
+    return 0;
+  }
+  count_value(worker, from);
+  if (!core_.spec.with_data) return core_.spec.value(worker.epoch, from);
+  memory_.read(memory_.actor(worker, subject), from, sizeof(uint32_t));
+  if (core_.stopped()) return 0;
+  uint32_t value = 0;
+  std::memcpy(&value, memory_.at(from, worker.epoch), sizeof(value));
+  return value;
+}
+
+void SimWorld::write(Worker& worker, const Place& to, uint32_t value, int64_t subject) {
+  if (const std::string broken = broken_write_rule(core_.spec.world, worker.rank, to); !broken.empty()) {
+    return core_.complain("rule", broken);
+  }
+  count_value(worker, to);
+  memory_.write(memory_.actor(worker, subject), to, sizeof(value));
+  if (core_.spec.with_data && !core_.stopped()) std::memcpy(memory_.at(to, worker.epoch), &value, sizeof(value));
+}
+
+void SimWorld::count_value(Worker& worker, const Place& place) {
+  if (place.rank != worker.rank) ranks_[worker.rank].nvlink_bytes += sizeof(uint32_t);
 }
 
 void SimWorld::report_stuck() {

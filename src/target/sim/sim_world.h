@@ -33,6 +33,11 @@ class SimWorld {
   void land_stores(Worker& worker);
   // An add by a worker; it arrives a latency later, and after what the worker stored.
   void add(Worker& worker, const Signal& signal, uint64_t amount);
+  // A stamp by a worker, likewise.
+  void stamp(Worker& worker, const Signal& signal, uint64_t stamp);
+  // A value.  Without data reads come from spec.value.
+  uint32_t read(Worker& worker, const Place& from, int64_t subject);
+  void write(Worker& worker, const Place& to, uint32_t value, int64_t subject);
   // A tile's maths on rows of the worker's own rank.
   void compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile) {
     if (core_.spec.with_data) memory_.read(memory_.actor(worker, tile), rows, bytes);
@@ -59,6 +64,7 @@ class SimWorld {
     uint64_t nvlink_bytes = 0;
   };
 
+  void count_value(Worker& worker, const Place& place);
   void launch(int rank);
   void leave(Worker& worker);
   void report_stuck();

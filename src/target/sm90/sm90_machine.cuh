@@ -44,6 +44,9 @@ class Sm90Machine {
     return true;
   }
 
+  __device__ bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return wait(signal, wanted, subject); }
+  __device__ bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return wait(signal, stamp, subject); }
+
   __device__ void add(const Signal& signal, uint64_t amount) {
     if (crew_.is_leader()) {
       copier_.finish();
@@ -51,6 +54,33 @@ class Sm90Machine {
       SystemAtomics::add_release(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
     }
     crew_.sync();
+  }
+
+  // Its only payer, so a store is enough.
+  __device__ void stamp(const Signal& signal, uint64_t stamp) {
+    if (crew_.is_leader()) {
+      copier_.finish();
+      pace_.wait();
+      SystemAtomics::store_release(view_.windows.resolve(view_.world, signal.rank, signal.index), stamp);
+    }
+    crew_.sync();
+  }
+
+  // The leader has acquired it and reads it for all.
+  __device__ uint32_t read(const Place& from) {
+    uint32_t value = 0;
+    if (crew_.is_leader()) {
+      value = *reinterpret_cast<const volatile uint32_t*>(view_.windows.resolve(view_.world, from));
+      if (from.rank != view_.rank) nvlink_bytes_ += sizeof(value);
+    }
+    return crew_.leaders(value);
+  }
+  // The leader releases it with its next add, stamp or put; a copy may take it along before.
+  __device__ void write(const Place& to, uint32_t value) {
+    if (!crew_.is_leader()) return;
+    *reinterpret_cast<volatile uint32_t*>(view_.windows.resolve(view_.world, to)) = value;
+    rows_before_async_reads();
+    if (to.rank != view_.rank) nvlink_bytes_ += sizeof(value);
   }
 
   __device__ void copy(const Place& to, const Place& from, uint64_t bytes) {

@@ -14,6 +14,7 @@ struct WarpCrew {
   __device__ bool is_leader() const { return is_one_lane(); }
   __device__ void sync() const { __syncwarp(); }
   __device__ bool leader_says(bool mine) const { return __any_sync(0xffffffffu, is_leader() && mine) != 0; }
+  __device__ uint32_t leaders(uint32_t value) const { return __reduce_or_sync(0xffffffffu, is_leader() ? value : 0); }
 };
 
 }  // namespace mk::sm90
