@@ -22,8 +22,9 @@ void Ledger::await(int rank, uint32_t signal, uint64_t wanted) {
 
 void Ledger::await_some(int rank, uint32_t signal, uint64_t wanted) {
   Account& a = account(rank, signal);
+  a.is_partial = true;
   a.some_awaited = std::max(a.some_awaited, wanted);
-  if (wanted <= a.paid_before) {
+  if (wanted < a.paid_before) {
     complain(fmt::format("rank {} awaits {} of signal {}, which earlier launches paid", rank, wanted, signal));
   }
 }
@@ -31,7 +32,6 @@ void Ledger::await_some(int rank, uint32_t signal, uint64_t wanted) {
 void Ledger::await_stamp(int rank, uint32_t signal, uint64_t stamp, uint64_t epoch) {
   Account& a = account(rank, signal);
   a.stamp_awaited = std::max(a.stamp_awaited, stamp);
-  a.least_stamp_awaited = std::min(a.least_stamp_awaited, stamp);
   if (epoch_in(stamp) != epoch) {
     complain(fmt::format("in launch {} rank {} awaits a stamp of launch {} of signal {}", epoch, rank, epoch_in(stamp),
                          signal));
@@ -139,7 +139,7 @@ void Ledger::close_launch(uint64_t epoch) {
 
 void Ledger::close_thresholds(uint64_t epoch, const std::string& where, Account& a) {
   const uint64_t most = std::exchange(a.some_awaited, 0);
-  if (most == 0) return;
+  if (!a.is_partial) return;
   if (most > a.paid) {
     complain(fmt::format("in launch {} somebody awaits {} of {}, which is paid {}", epoch, most, where, a.paid));
   }
@@ -155,15 +155,10 @@ void Ledger::close_thresholds(uint64_t epoch, const std::string& where, Account&
 
 void Ledger::close_stamps(uint64_t epoch, const std::string& where, Account& a) {
   const uint64_t most = std::exchange(a.stamp_awaited, 0);
-  const uint64_t least = std::exchange(a.least_stamp_awaited, UINT64_MAX);
   if (most == 0) return;
   if (most > a.stamp) {
     complain(fmt::format("in launch {} somebody awaits stamp {} of launch {} of {}, which holds {} of launch {}", epoch,
                          low_in(most), epoch_in(most), where, low_in(a.stamp), epoch_in(a.stamp)));
-  }
-  if (a.puts_with_bytes > 1 && least < a.stamp) {
-    complain(fmt::format(
-        "in launch {} somebody awaits an earlier stamp of {}, which puts with bytes stamp in any order", epoch, where));
   }
 }
 

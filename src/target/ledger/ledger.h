@@ -68,10 +68,10 @@ class Ledger {
     uint64_t paid_before = 0;  // this launch
     uint64_t awaited = 0;
     uint64_t least_awaited = UINT64_MAX;  // in this launch
+    bool is_partial = false;              // somebody has awaited some of it
     uint64_t some_awaited = 0;            // in this launch: the largest threshold
     uint64_t stamp = 0;
-    uint64_t stamp_awaited = 0;  // in this launch: the largest,
-    uint64_t least_stamp_awaited = UINT64_MAX;
+    uint64_t stamp_awaited = 0;   // in this launch: the largest
     std::optional<Worker> payer;  // the first in this launch
     bool has_other_payers = false;
     int puts_with_bytes = 0;  // in this launch

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// tests/support/parcels_launch.h — the parcels operator in a World on CPUs: plan, launches, check.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "mkernel/world.h"
+#include "ops/dense/dense_plan.h"
+#include "ops/host_launch.h"
+#include "tests/support/parcels_data.h"
+
+namespace mk::test {
+
+inline constexpr std::byte kParcelPoison{0xa5};
+
+// The ranks of a World that are here run `launches` launches, checked in pairs: the second of a pair queues behind the
+// first, and between pairs the received windows are poisoned.
+inline testing::AssertionResult parcels_arrive(World& world, const parcels::Layout& layout, int launches,
+                                               uint64_t seed) {
+  runtime::WorldState& state = world.state();
+  const parcels::Data data(layout.world, seed);
+  const runtime::Members& members = state.members();
+  runtime::Plan& plan = state.plan("parcels", [&] { return dense::plan_spec(layout); });
+  const uint64_t bytes = window_bytes(layout).back();
+  for (uint64_t epoch = 1; epoch <= static_cast<uint64_t>(launches); epoch += 2) {
+    std::map<std::pair<int, uint64_t>, std::pair<std::vector<std::byte>, std::vector<std::byte>>> inputs;
+    for (const uint64_t now : {epoch, epoch + 1}) {
+      for (int rank = members.first; rank < members.end(); ++rank) {
+        auto& [rows, counts] = inputs[{rank, now}] = {data.rows(rank, now), data.counts(rank, now)};
+        RankView view = plan.view(rank);
+        view.windows.inputs[0] = rows.data();
+        view.windows.inputs[1] = counts.data();
+        if (now == epoch) std::memset(plan.window(parcels::kReceivedWindow, rank), 0xa5, bytes);
+        launch_on_host(state, view, layout.roles,
+                       [&layout](cpu::CpuMachine& m, const Post& post) { parcels::work(m, layout, post); });
+      }
+    }
+    world.synchronize();
+    for (int rank = members.first; rank < members.end(); ++rank) {
+      const std::byte* const received = plan.window(parcels::kReceivedWindow, rank);
+      const auto right = data.has_arrived(layout, rank, epoch + 1, received);
+      if (!right) return right;
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+}  // namespace mk::test
