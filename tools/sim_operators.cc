@@ -21,13 +21,8 @@ FuzzOutcome outcome_of(Run& run, std::ostream* trace) {
   return {run.describe(), run.core().complaints()};
 }
 
-FuzzOutcome fuzz_ag_gemm(uint64_t seed, const FuzzLimits& limits, std::ostream* trace) {
-  ag_gemm_op::FuzzRun run(seed, limits, trace != nullptr);
-  return outcome_of(run, trace);
-}
-
 template <class Run>
-FuzzOutcome fuzz_sum(uint64_t seed, const FuzzLimits& limits, std::ostream* trace) {
+FuzzOutcome fuzz(uint64_t seed, const FuzzLimits& limits, std::ostream* trace) {
   Run run(seed, limits, trace != nullptr ? Tracing::kOn : Tracing::kOff);
   return outcome_of(run, trace);
 }
@@ -38,39 +33,34 @@ Prediction prediction_of(const sim::SimWorld& world, const SimRequest& request) 
       world, 2.0 * static_cast<double>(request.m) * static_cast<double>(*request.n) * static_cast<double>(*request.k));
 }
 
-Prediction predict_ag_gemm(const Cluster& cluster, const SimRequest& request) {
-  const ag_gemm_op::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
-  ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
-  const Roster roles = ag_gemm_op::choose_roles(problem, request.split, cluster.sms);
-  const ag_gemm_op::Layout layout = ag_gemm_op::make_layout(problem, ag_gemm_op::kSm90Tile, roles);
-  sim::SimSpec spec = ag_gemm_op::sim_spec(layout, nullptr);
-  spec.costs = cluster.costs;
-  sim::SimWorld world(spec);
-  ag_gemm_op::simulate_world(world, layout, 1, nullptr);
-  return prediction_of(world, request);
-}
-
 template <class Layout>
-Prediction predict_sum(const Layout& layout, const Cluster& cluster, const SimRequest& request) {
-  sim::SimSpec spec = dense::sim_spec(layout);
+Prediction predict_layout(const Layout& layout, const Cluster& cluster, const SimRequest& request) {
+  sim::SimSpec spec = dense::sim_spec(layout, nullptr);
   spec.costs = cluster.costs;
   sim::SimWorld world(spec);
   dense::simulate_world(world, layout, 1, nullptr);
   return prediction_of(world, request);
 }
 
+Prediction predict_ag_gemm(const Cluster& cluster, const SimRequest& request) {
+  const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
+  ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
+  const Roster roles = ag_gemm_op::choose_roles(problem, request.split, cluster.sms);
+  return predict_layout(ag_gemm_op::make_layout(problem, ag_gemm_op::kSm90Tile, roles), cluster, request);
+}
+
 Prediction predict_gemm_rs(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   gemm_rs_op::check_problem(problem, DeviceKind::kCuda);
   const Roster roles = gemm_rs_op::choose_roles(problem, request.split, cluster.sms);
-  return predict_sum(gemm_rs_op::make_layout(problem, gemm_rs_op::kSm90Tile, roles), cluster, request);
+  return predict_layout(gemm_rs_op::make_layout(problem, gemm_rs_op::kSm90Tile, roles), cluster, request);
 }
 
 // Even seeds run in one shot.
 FuzzOutcome fuzz_gemm_ar(uint64_t seed, const FuzzLimits& limits, std::ostream* trace) {
   const bool one_shot = seed % 2 == 0;
-  FuzzOutcome outcome = one_shot ? fuzz_sum<gemm_ar_op::OneShotRun>(seed, limits, trace)
-                                 : fuzz_sum<gemm_ar_op::TwoShotRun>(seed, limits, trace);
+  FuzzOutcome outcome =
+      one_shot ? fuzz<gemm_ar_op::OneShotRun>(seed, limits, trace) : fuzz<gemm_ar_op::TwoShotRun>(seed, limits, trace);
   outcome.what = fmt::format("{}, {}", one_shot ? "one shot" : "two shots", outcome.what);
   return outcome;
 }
@@ -81,15 +71,15 @@ Prediction predict_gemm_ar(const Cluster& cluster, const SimRequest& request) {
   gemm_ar_op::check_problem(problem, path, DeviceKind::kCuda);
   const Roster roles = gemm_ar_op::choose_roles(problem, path, request.split, cluster.sms);
   if (path == AllReducePath::kOneShot) {
-    return predict_sum(gemm_ar_op::make_one_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
+    return predict_layout(gemm_ar_op::make_one_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
   }
-  return predict_sum(gemm_ar_op::make_two_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
+  return predict_layout(gemm_ar_op::make_two_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
 }
 
 // The defaults of n and k are those of the field's published figures for 16 ranks.
 constexpr SimOperator kSimOperators[] = {
-    {"ag_gemm", fuzz_ag_gemm, predict_ag_gemm, 16, 1},
-    {"gemm_rs", fuzz_sum<gemm_rs_op::FuzzRun>, predict_gemm_rs, 1, 16},
+    {"ag_gemm", fuzz<ag_gemm_op::FuzzRun>, predict_ag_gemm, 16, 1},
+    {"gemm_rs", fuzz<gemm_rs_op::FuzzRun>, predict_gemm_rs, 1, 16},
     {"gemm_ar", fuzz_gemm_ar, predict_gemm_ar, 1, 16},
 };
 

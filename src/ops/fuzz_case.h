@@ -51,6 +51,7 @@ inline void disturb(sim::SimSpec& spec, sim::Random& random, uint64_t seed) {
   spec.seed = seed;
   spec.disturbance = sim::Disturbance::Kind::kFuzz;
   spec.ring_capacity = 1u << random.below(4);
+  spec.load_ahead = 1 + static_cast<int>(random.below(3));
 }
 
 }  // namespace mk

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // tests/ledger/ag_gemm_ledger_test.cc — AllGather+GEMM pays what it awaits, and a single slip shows.
-#include "ops/ag_gemm/ag_gemm_ledger.h"
-
 #include <gtest/gtest.h>
 
 #include <tuple>
 
+#include "ops/ag_gemm/ag_gemm_protocol.h"
+#include "ops/dense/gemm_ledger.h"
 #include "tests/support/layouts.h"
 #include "tests/support/mutant_machine.h"
 
@@ -26,7 +26,7 @@ class AgGemmLedger : public testing::TestWithParam<WorldShape> {
         const Layout layout = layout_of(GetParam(), shape, tile, split);
         SCOPED_TRACE(name_of(shape) + ", tile of " + std::to_string(tile.m) + ", " +
                      std::to_string(layout.roles.total()) + " workers");
-        body(layout, ag_gemm_op::account(layout, kLaunches));
+        body(layout, dense::account(layout, kLaunches));
       }
     });
   }
@@ -71,7 +71,7 @@ class AgGemmMutant : public testing::TestWithParam<WorldAndWrong> {
  protected:
   ledger::Ledger account_with(Mutation& mutation) const {
     ledger::Ledger ledger(layout.world);
-    ag_gemm_op::account(ledger, layout, kLaunches, [&](int rank, uint64_t epoch) {
+    dense::account(ledger, layout, kLaunches, [&](int rank, uint64_t epoch) {
       return MutantMachine(ledger, layout.world, rank, epoch, mutation);
     });
     return ledger;

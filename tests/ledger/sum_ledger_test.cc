@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/ledger/sum_ledger_test.cc — operators that sum over ranks pay what they await, and a single slip shows.
-#include "ops/dense/sum_ledger.h"
-
 #include <gtest/gtest.h>
 
 #include <tuple>
 
+#include "ops/dense/gemm_ledger.h"
 #include "tests/support/mutant_machine.h"
 #include "tests/support/sum_layouts.h"
 #include "tests/support/sum_traffic.h"

@@ -15,7 +15,7 @@ namespace {
 using ag_gemm_op::FuzzRun;
 
 std::string trace_of(uint64_t seed) {
-  FuzzRun run(seed, {}, /*traced=*/true);
+  FuzzRun run(seed, {}, Tracing::kOn);
   run.run();
   std::ostringstream out;
   sim::write_chrome_trace(out, run.core());

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "ops/ag_gemm/ag_gemm_configs.h"
-#include "ops/ag_gemm/ag_gemm_sim.h"
-#include "ops/dense/sum_sim.h"
+#include "ops/ag_gemm/ag_gemm_protocol.h"
+#include "ops/dense/gemm_sim.h"
 #include "ops/gemm_ar/gemm_ar_configs.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_ar/gemm_ar_protocol.h"
@@ -53,7 +53,7 @@ void expect_golden(const Golden& golden, sim::SimSpec spec, const Run& run) {
 
 template <class Layout>
 void expect_golden_sum(const Golden& golden, const Layout& layout) {
-  expect_golden(golden, dense::sim_spec(layout),
+  expect_golden(golden, dense::sim_spec(layout, nullptr),
                 [&](sim::SimWorld& world) { dense::simulate_world(world, layout, 2, nullptr); });
 }
 
@@ -77,8 +77,7 @@ TEST(GoldenPrediction, TheSameSeedGivesTheSameRunToThePicosecond) {
       const ag_gemm_op::Problem problem{golden.world, rows, 512, 1024, DType::kBf16};
       const Roster roles = ag_gemm_op::roster(2, golden.world.nodes > 1 ? 1 : 0, 13);
       const auto layout = ag_gemm_op::make_layout(problem, ag_gemm_op::kSm90Tile, roles);
-      expect_golden(golden, ag_gemm_op::sim_spec(layout, nullptr),
-                    [&](sim::SimWorld& world) { ag_gemm_op::simulate_world(world, layout, 2, nullptr); });
+      expect_golden_sum(golden, layout);
       continue;
     }
     const dense::Problem problem{golden.world, rows, 1024, 256, DType::kBf16};

@@ -100,10 +100,11 @@ struct NeverLeavesTheFirstEpoch : Mutant {
   bool wait(uint32_t signal, uint64_t, int64_t subject) { return Mutant::wait(signal, 1, subject); }
 };
 
+// Its neighbour, whoever was to be told.
 struct TellsTheWrongPeer : Mutant {
   using Mutant::Mutant;
   void add(const Signal& signal, uint64_t amount) {
-    const int peer = world().rank_at(world().node_of(rank()), (world().local_of(signal.rank) + 1) % world().ranks);
+    const int peer = world().rank_at(world().node_of(rank()), (world().local_of(rank()) + 1) % world().ranks);
     Mutant::add(is_ready(signal.index) ? signal : Signal{peer, signal.index}, amount);
   }
 };

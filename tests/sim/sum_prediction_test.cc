@@ -4,7 +4,7 @@
 
 #include <tuple>
 
-#include "ops/dense/sum_sim.h"
+#include "ops/dense/gemm_sim.h"
 #include "ops/prediction.h"
 #include "tests/support/sum_layouts.h"
 #include "tests/support/sum_traffic.h"
@@ -22,7 +22,7 @@ TEST_P(SumPrediction, MovesTheBytesOfTheFormulaAndIsNoFasterThanItsBound) {
   const Traffic expected = traffic_of(op, world, shape, DType::kBf16);
   with_layout(op, world, {shape, gemm_rs_op::kSm90Tile, kSumSplits[1]},
               [expected, world = world, shape = shape](const auto& layout) {
-                sim::SimWorld run(dense::sim_spec(layout));
+                sim::SimWorld run(dense::sim_spec(layout, nullptr));
                 dense::simulate_world(run, layout, 1, nullptr);
                 ASSERT_FALSE(run.core().stopped()) << run.core().complaints().front().text;
                 const double rows = static_cast<double>(shape.shard_rows * world.size());

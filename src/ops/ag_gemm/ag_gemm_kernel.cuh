@@ -50,7 +50,7 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
   }
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
-    if (alive && !wait_for_rows(machine, p.layout, tile)) {
+    if (alive && !before_load(machine, p.layout, tile)) {
       alive = false;
       job.give_up();
     }
@@ -91,7 +91,9 @@ __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::Ge
 // What a warp that communicates does.
 template <class Pace>
 __device__ auto communication(const Params<Pace>& p) {
-  return [&p](auto& machine, const Post& post, const sm90::BulkPieces&) { communicate(machine, p.layout, post); };
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+    communicate(machine, p.layout, post, pieces);
+  };
 }
 
 // ptxas puts the branch not taken first: written so, the code up to the first copy lies at the kernel's beginning.

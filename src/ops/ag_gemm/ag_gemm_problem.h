@@ -18,6 +18,7 @@
 #include "core/world_shape.h"
 #include "mkernel/ag_gemm.h"
 #include "ops/dense/dense_problem.h"
+#include "ops/dense/tile_image.h"
 
 namespace mk::ag_gemm_op {
 
@@ -56,6 +57,14 @@ struct Layout {
   int64_t part_size = 0;
   Roster roles;
 
+  static constexpr bool kGathers = true;  // a rank multiplies rows of others
+  static constexpr dense::Output kOutput = dense::Output::kAll;
+  // A shard of the result.
+  MK_HD constexpr dense::TileImage image() const {
+    return {shard_rows, n, element_bytes, tile_m, tile_n, band, row_blocks, col_blocks};
+  }
+  MK_HD constexpr int64_t m() const { return world.size() * shard_rows; }
+  MK_HD constexpr int64_t a_rows() const { return shard_rows; }  // of a rank
   MK_HD constexpr int64_t num_tiles() const { return static_cast<int64_t>(world.size()) * row_blocks * col_blocks; }
   MK_HD constexpr Range rows_of(int row_block) const { return block_range(shard_rows, tile_m, row_block); }
   MK_HD constexpr Range cols_of(int col_block) const { return block_range(n, tile_n, col_block); }
@@ -71,6 +80,20 @@ struct Layout {
     const int64_t before = min_of(part.index * part_size, all.count);
     return {all.first + before, min_of(part_size, all.count - before)};
   }
+  // A tile's rows of A: own ones are where the caller has them.
+  MK_HD constexpr Place rows_place(int rank, const Tile& tile) const {
+    const uint64_t at = static_cast<uint64_t>(chunk_bytes(tile.row_block).first);
+    if (tile.source == rank) return {kInputWindow, rank, at};
+    return {kGatheredWindow, rank, tile.source * static_cast<uint64_t>(shard_bytes()) + at};
+  }
+  MK_HD constexpr uint64_t rows_bytes(const Tile& tile) const { return chunk_bytes(tile.row_block).count; }
+  MK_HD constexpr int num_images() const { return 0; }  // the result goes to C
+  MK_HD constexpr Place image_at(int, const Tile&) const { return {}; }
+  MK_HD constexpr int receiver(int rank, const Tile&, int) const { return rank; }
+
+  // By one rank in one launch: each part of its shard, and ready.
+  MK_HD constexpr int64_t most_puts() const { return (world.nodes - 1) * (num_parts() + 1); }
+
   MK_HD constexpr int64_t num_parts() const { return static_cast<int64_t>(row_blocks) * parts; }  // of a shard
   MK_HD constexpr Part part_at(int64_t number) const {
     return {static_cast<int>(number) / parts, static_cast<int>(number) % parts};

@@ -63,12 +63,21 @@ MK_HD bool for_each_tile(const Layout& layout, int rank, const Post& post, Body&
   return true;
 }
 
+// The steps of a tile (ops/dense/compute.h).
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool wait_for_rows(M& m, const Layout& layout, const Tile& tile) {
+MK_HD bool before_load(M& m, const Layout& layout, const Tile& tile) {
   if (tile.source == m.rank()) return true;
   return m.wait(layout.arrived(tile.source, tile.row_block), layout.parts * m.epoch(), tile.number);
 }
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_store(M&, const Layout&, const Tile&) {
+  return true;  // C is the caller's
+}
+MK_PROTOCOL
+template <Machine M>
+MK_HD void after_store(M&, const Layout&, const Tile&) {}
 
 // Copies a part of a chunk of `source`, from where it lies here, into a peer's gathered window and says so.
 MK_PROTOCOL
@@ -149,15 +158,12 @@ MK_HD void send(M& m, const Layout& layout, const Post& post) {
   m.settle();
 }
 
-// The communication roles; compute is the target's, over for_each_tile and wait_for_rows.
+// The roles besides compute; nothing in them needs a body.
 MK_PROTOCOL
-template <Machine M>
-MK_HD void communicate(M& m, const Layout& layout, const Post& post) {
-  switch (post.role) {
-    case Layout::kIntra: return intra(m, layout, post);
-    case Layout::kSend: return send(m, layout, post);
-    default: return;
-  }
+template <Machine M, class Body>
+MK_HD void communicate(M& m, const Layout& layout, const Post& post, Body&) {
+  if (post.role == Layout::kIntra) return intra(m, layout, post);
+  if (post.role == Layout::kSend) return send(m, layout, post);
 }
 
 }  // namespace mk::ag_gemm_op

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/host_body.h — tile maths of the operators that sum products over ranks, as plain loops.
+// ops/dense/host_body.h — tile maths of GEMM operators as plain loops.
 //
 // CPU threads and simulated workers with data use it; they differ in how a Place becomes a pointer.
 // Inside an image a tile lies row by row.
@@ -19,24 +19,39 @@
 
 namespace mk::dense {
 
+// Where a rank's B and C are, and what happens to a sum before it is rounded.
+struct HostOperands {
+  const void* b = nullptr;
+  BOrder b_order = BOrder::kKN;
+  void* c = nullptr;
+  const void* bias = nullptr;
+  Activation activation = Activation::kNone;
+};
+
 // Resolve: Place → std::byte*.
-template <class T, class Resolve>
+template <class T, class Layout, class Resolve>
 class HostBody {
  public:
-  HostBody(const TileImage& image, int64_t k, const GemmArgs& args, Output output, Resolve resolve)
-      : image_(image), k_(k), args_(args), output_(output), resolve_(std::move(resolve)) {}
+  HostBody(const Layout& layout, int rank, const HostOperands& operands, Resolve resolve)
+      : layout_(layout), image_(layout.image()), rank_(rank), operands_(operands), resolve_(std::move(resolve)) {}
 
-  void multiply(const Tile& tile) {
+  void load(const Tile& tile) { rows_ = at(layout_.rows_place(rank_, tile)); }
+  void multiply(const Tile& tile) { multiply(tile, rows_); }
+
+  // The same with a tile's rows of A in another place.
+  void multiply(const Tile& tile, const T* rows_of_a) {
     const Range rows = image_.rows_of(tile);
     const Range cols = image_.cols_of(tile);
-    const T* a = static_cast<const T*>(args_.a.data) + (tile.source * image_.rows + rows.first) * k_;
-    const auto b = cpu::right_operand<T>(args_.b.data, args_.b_order, image_.cols, k_, cols.first);
+    const auto b = cpu::right_operand<T>(operands_.b, operands_.b_order, image_.cols, layout_.k, cols.first);
+    const T* const bias = operands_.bias == nullptr ? nullptr : static_cast<const T*>(operands_.bias) + cols.first;
     product_.resize(rows.count * cols.count);
-    cpu::gemm_tile(a, b, product_.data(), rows.count, cols.count, k_, cols.count);
+    cpu::gemm_tile(rows_of_a, b, product_.data(), rows.count, cols.count, layout_.k, cols.count,
+                   cpu::Bias<T>{bias, operands_.activation});
   }
 
-  void store(const Tile&, const Place& to) { std::memcpy(resolve_(to), product_.data(), product_.size() * sizeof(T)); }
-  void write(const Tile& tile) { write_c(tile, product_.data()); }
+  void hand_over() { leaving_.swap(product_); }
+  void store(const Tile&, const Place& to) { std::memcpy(resolve_(to), leaving_.data(), leaving_.size() * sizeof(T)); }
+  void write(const Tile& tile) { write_c(tile, leaving_.data()); }
 
   void sum(const Tile& tile, const Addends& addends, const Place& to) {
     add_up(tile, addends);
@@ -45,7 +60,7 @@ class HostBody {
 
   void finish(const Tile& tile, const NodeSums& sums) {
     add_up(tile, sums);
-    write_c(tile, product_.data());
+    write(tile);
   }
 
   // The same, and the result into the image at `to` as well.
@@ -53,6 +68,8 @@ class HostBody {
     finish(tile, sums);
     store(tile, to);
   }
+
+  const Resolve& resolve() const { return resolve_; }
 
   // A result that somebody else made.
   void take(const Tile& tile, const Place& from) { write_c(tile, at(from)); }
@@ -68,26 +85,28 @@ class HostBody {
       const T* image = at(images.at(i));
       for (size_t j = 0; j < sums.size(); ++j) sums[j] += to_float(image[j]);
     }
-    product_.resize(sums.size());
-    for (size_t j = 0; j < sums.size(); ++j) product_[j] = from_float<T>(sums[j]);
+    leaving_.resize(sums.size());
+    for (size_t j = 0; j < sums.size(); ++j) leaving_[j] = from_float<T>(sums[j]);
   }
 
   void write_c(const Tile& tile, const T* from) {
     const Range rows = image_.rows_of(tile);
     const Range cols = image_.cols_of(tile);
-    const int64_t first = (output_ == Output::kAll ? tile.source * image_.rows : 0) + rows.first;
-    T* c = static_cast<T*>(args_.c.data) + first * image_.cols + cols.first;
+    const int64_t first = (Layout::kOutput == Output::kAll ? tile.source * image_.rows : 0) + rows.first;
+    T* c = static_cast<T*>(operands_.c) + first * image_.cols + cols.first;
     for (int64_t row = 0; row < rows.count; ++row) {
       std::memcpy(c + row * image_.cols, from + row * cols.count, cols.count * sizeof(T));
     }
   }
 
+  const Layout& layout_;
   const TileImage image_;
-  const int64_t k_;
-  const GemmArgs args_;
-  const Output output_;
+  const int rank_;
+  const HostOperands operands_;
   Resolve resolve_;
-  std::vector<T> product_;  // what multiply or add_up made
+  const T* rows_ = nullptr;
+  std::vector<T> product_;  // what multiply made
+  std::vector<T> leaving_;  // what is stored or written: a product or a sum
 };
 
 }  // namespace mk::dense

@@ -41,17 +41,18 @@ void with_types(DType dtype, BOrder order, Body&& body) {
 }
 
 // Defined in sum_kernel.cuh.
-template <class Op, DType kDType, BOrder kOrder>
+template <class Layout, DType kDType, BOrder kOrder>
 struct SumLauncher {
   static void load();  // before the first launch on a device
   static void launch(const runtime::Plan& plan, int rank, const GemmArgs& args, cudaStream_t stream);
 };
 
-template <class Op>
+template <class Layout>
 void launch_sum_on_gpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args) {
   const cudaStream_t stream = stream_of(world.device(), rank, args.stream);
-  with_types(args.a.dtype, args.b_order,
-             [&]<DType kDType, BOrder kOrder>() { SumLauncher<Op, kDType, kOrder>::launch(plan, rank, args, stream); });
+  with_types(args.a.dtype, args.b_order, [&]<DType kDType, BOrder kOrder>() {
+    SumLauncher<Layout, kDType, kOrder>::launch(plan, rank, args, stream);
+  });
 }
 
 }  // namespace mk::dense

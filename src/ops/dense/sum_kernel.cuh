@@ -2,19 +2,11 @@
 // ops/dense/sum_kernel.cuh — the persistent kernel of the operators that sum products over ranks.
 //
 // Compute blocks multiply and send each tile, box by box, into an image at its receivers; other blocks sum
-// images and move finished tiles.  An operator says how with a type Op:
-//
-//   Layout
-//   for_each_tile(layout, rank, post, body)          a compute worker's tiles
-//   num_receivers(layout)                            of a partial result
-//   place(layout, rank, tile)                        of it at the first
-//   receiver(layout, rank, tile, step)               of it; it has the same place at all
-//   wait(m, layout, tile, step)                      before it is written there
-//   tell(m, layout, tile, step)                      after
-//   communicate(m, layout, post, body)               the other roles
+// images and move finished tiles.  What they wait for and tell is the protocol of the Layout (compute.h).
 #pragma once
 
 #include "base/cuda_api.h"
+#include "ops/dense/compute.h"
 #include "ops/dense/sm90_launch.h"
 #include "ops/dense/sum_body.cuh"
 #include "target/sm90/communication_block.cuh"
@@ -28,10 +20,10 @@
 
 namespace mk::dense {
 
-template <class Op, class Pace>
+template <class Layout, class Pace>
 struct SumParams {
   RankView view;
-  typename Op::Layout layout;
+  Layout layout;
   CUtensorMap a;
   CUtensorMap b;
   CUtensorMap c;  // in a world of one rank in boxes, else in pieces
@@ -39,14 +31,15 @@ struct SumParams {
   [[no_unique_address]] typename Pace::Setting pace;
 };
 
-template <class Config, class Element, BOrder kOrder, class Op, class Pace>
-__device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
+__device__ void load_tiles(const SumParams<Layout, Pace>& p, const Post& post,
+                           sm90::GemmShared<Config, Element>& shared) {
   if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
   }
   sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
   sm90::InStep in_step(p.view, post, p.layout.num_tiles(), p.layout.k);
-  Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+  for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
     in_step.next();
     job.load(&p.a, {tile.row_block * image.tile_m, tile.source, 0, tile.col_block * image.tile_n});
@@ -55,12 +48,12 @@ __device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90:
   job.finish();
 }
 
-template <class Config, class Element, BOrder kOrder, class Op, class Pace>
-__device__ void multiply_tiles(const SumParams<Op, Pace>& p, const Post& post,
+template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
+__device__ void multiply_tiles(const SumParams<Layout, Pace>& p, const Post& post,
                                sm90::GemmShared<Config, Element>& shared) {
   const auto multiply = [&]<sm90::Staging kStaging>() {
     sm90::MathsJob<Config, Element, kOrder, kStaging> job(shared, p.layout.k);
-    Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
       const TileImage& image = p.layout.image();
       const int col = tile.col_block * image.tile_n;
       job.multiply(col, static_cast<int>(image.cols) - col, sm90::Plain{});
@@ -76,11 +69,12 @@ __device__ void multiply_tiles(const SumParams<Op, Pace>& p, const Post& post,
 }
 
 // In a world of one rank a tile goes straight to C.
-template <class Config, class Element, class Op, class Pace>
-__device__ void write_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
+template <class Config, class Element, class Layout, class Pace>
+__device__ void write_tiles(const SumParams<Layout, Pace>& p, const Post& post,
+                            sm90::GemmShared<Config, Element>& shared) {
   sm90::StoreJob<Config, Element> job(shared);
   sm90::prefetch_tensor_map(&p.c);
-  Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+  for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
     const auto send_box = [&](const Element* box, int row, int col) {
       const int32_t to[3] = {tile.col_block * image.tile_n + col, tile.row_block * image.tile_m + row, 0};
@@ -92,24 +86,24 @@ __device__ void write_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90
   job.finish_reads();
 }
 
-template <class Config, class Element, class Op, class Pace>
-__device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
+template <class Config, class Element, class Layout, class Pace>
+__device__ void deliver_tiles(const SumParams<Layout, Pace>& p, const Post& post,
                               sm90::GemmShared<Config, Element>& shared) {
   const int worker = p.layout.roles.compute_worker(post.index);
   sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
   sm90::StoreJob<Config, Element> job(shared);
-  const int receivers = Op::num_receivers(p.layout);
+  const int receivers = p.layout.num_images();
   bool alive = true;
-  Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
-    for (int step = 0; step < receivers; ++step) alive = alive && Op::wait(machine, p.layout, tile, step);
+  for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
+    alive = alive && before_store(machine, p.layout, tile);
     const sm90::BoxImage boxes = box_image(p.layout.image(), tile);
-    Place at = Op::place(p.layout, p.view.rank, tile);
+    Place at = p.layout.image_at(p.view.rank, tile);
     const auto send_box = [&](const Element* box, int row, int col) {
       const int bytes = boxes.box_bytes(row, col);
       if (!alive || bytes == 0) return;
 #pragma unroll 1
       for (int step = 0; step < receivers; ++step) {
-        at.rank = Op::receiver(p.layout, p.view.rank, tile, step);
+        at.rank = p.layout.receiver(p.view.rank, tile, step);
         std::byte* to = p.view.windows.resolve(p.view.world, at) + boxes.box_offset(row, col);
         sm90::ptx::cp_async_bulk(sm90::ptx::space_global, sm90::ptx::space_shared, to, box,
                                  static_cast<uint32_t>(bytes));
@@ -117,14 +111,14 @@ __device__ void deliver_tiles(const SumParams<Op, Pace>& p, const Post& post,
     };
     job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
     job.finish();
-    for (int step = 0; alive && step < receivers; ++step) Op::tell(machine, p.layout, tile, step);
+    if (alive) after_store(machine, p.layout, tile);
     return true;
   });
   machine.close();
 }
 
-template <class Config, class Element, BOrder kOrder, class Op, class Pace>
-__device__ void compute(const SumParams<Op, Pace>& p, const Post& post, std::byte* memory) {
+template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
+__device__ void compute(const SumParams<Layout, Pace>& p, const Post& post, std::byte* memory) {
   auto& shared = *reinterpret_cast<sm90::GemmShared<Config, Element>*>(memory);
   if (threadIdx.x < 128) {
     sm90::give_registers<Config::kJobRegisters>();
@@ -148,18 +142,18 @@ __device__ void compute(const SumParams<Op, Pace>& p, const Post& post, std::byt
   }
 }
 
-template <class Config, class Element, BOrder kOrder, class Op, class Pace>
-__global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_constant__ SumParams<Op, Pace> p) {
+template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
+__global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_constant__ SumParams<Layout, Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
   const Roster& roles = p.layout.roles;
   const Post post = roles.post_of(sm90::workers_of(roles, static_cast<int>(blockIdx.x)).first);
-  if (post.role == Op::Layout::kCompute) {
+  if (post.role == Layout::kCompute) {
     compute<Config, Element, kOrder>(p, post, memory);
   } else {
     const auto work = [&](auto& machine, const Post& own, const sm90::BulkPieces& pieces) {
-      SumBody<Element> body(p.view, p.layout.image(), {p.out, &p.c, Op::Layout::kOutput}, pieces);
-      Op::communicate(machine, p.layout, own, body);
+      SumBody<Element> body(p.view, p.layout.image(), {p.out, &p.c, Layout::kOutput}, pieces);
+      communicate(machine, p.layout, own, body);
     };
     sm90::communicate<Pace>(p.view, roles, p.pace, memory, work);
   }
@@ -168,19 +162,19 @@ __global__ void __launch_bounds__(Config::kThreads, 1) sum_kernel(const __grid_c
 }
 
 // Every configuration's kernel.
-template <class Element, BOrder kOrder, class Op, class Pace>
+template <class Element, BOrder kOrder, class Layout, class Pace>
 void load_sum() {
   sm90::for_each_config<sm90::SoloConfigs>([&]<class Config>() {
-    const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
+    const auto kernel = sum_kernel<Config, Element, kOrder, Layout, Pace>;
     load_kernel(reinterpret_cast<const void*>(kernel), sm90::kBlockShared<Config, Element>);
   });
 }
 
 // Queues the launch of one rank.
-template <class Config, class Element, BOrder kOrder, class Op, class Pace>
+template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
 void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const typename Pace::Setting& pace,
                 cudaStream_t stream) {
-  SumParams<Op, Pace> params{.view = plan.view(rank), .layout = plan.layout<typename Op::Layout>()};
+  SumParams<Layout, Pace> params{.view = plan.view(rank), .layout = plan.layout<Layout>()};
   params.view.windows.inputs[0] = static_cast<const std::byte*>(args.a.data);
   params.out = args.c.data;
   params.pace = pace;
@@ -190,28 +184,28 @@ void launch_sum(const runtime::Plan& plan, int rank, const GemmArgs& args, const
   const int64_t shards = params.layout.m() / image.rows;
   params.a = sm90::make_tensor_map({args.a.data, dtype, k, image.rows, shards}, Config::kTileK, Config::kTileM);
   params.b = sm90::make_right_map<Config, kOrder>(args.b.data, dtype, image.cols, k);
-  const int64_t shards_of_c = Op::Layout::kOutput == Output::kAll ? shards : 1;
+  const int64_t shards_of_c = Layout::kOutput == Output::kAll ? shards : 1;
   const int rows_of_c = params.layout.world.size() == 1 ? Config::kBox : Config::kBox / 2;
   params.c = sm90::make_tensor_map({args.c.data, dtype, image.cols, image.rows, shards_of_c}, Config::kBox, rows_of_c);
 
   constexpr size_t kSharedBytes = sm90::kBlockShared<Config, Element>;
   static_assert(kSharedBytes <= sm90::kSharedLimit && Config::kCluster == 1);
-  const auto kernel = sum_kernel<Config, Element, kOrder, Op, Pace>;
+  const auto kernel = sum_kernel<Config, Element, kOrder, Layout, Pace>;
   kernel<<<sm90::num_blocks(params.layout.roles), Config::kThreads, kSharedBytes, stream>>>(params);
   check_cuda(cudaGetLastError(), "launch a kernel");
 }
 
-template <class Op, DType kDType, BOrder kOrder>
-void SumLauncher<Op, kDType, kOrder>::load() {
-  load_sum<sm90::ElementOf<kDType>, kOrder, Op, sm90::NoPace>();
+template <class Layout, DType kDType, BOrder kOrder>
+void SumLauncher<Layout, kDType, kOrder>::load() {
+  load_sum<sm90::ElementOf<kDType>, kOrder, Layout, sm90::NoPace>();
 }
 
-template <class Op, DType kDType, BOrder kOrder>
-void SumLauncher<Op, kDType, kOrder>::launch(const runtime::Plan& plan, int rank, const GemmArgs& args,
-                                             cudaStream_t stream) {
-  const TileImage& image = plan.layout<typename Op::Layout>().image();
+template <class Layout, DType kDType, BOrder kOrder>
+void SumLauncher<Layout, kDType, kOrder>::launch(const runtime::Plan& plan, int rank, const GemmArgs& args,
+                                                 cudaStream_t stream) {
+  const TileImage& image = plan.layout<Layout>().image();
   sm90::with_tile<sm90::SoloConfigs>(gemm_tile_of(image), [&]<class Config>() {
-    launch_sum<Config, sm90::ElementOf<kDType>, kOrder, Op, sm90::NoPace>(plan, rank, args, {}, stream);
+    launch_sum<Config, sm90::ElementOf<kDType>, kOrder, Layout, sm90::NoPace>(plan, rank, args, {}, stream);
   });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // ops/gemm_ar/gemm_ar_cpu.cc — GEMM+AllReduce on threads.
-#include "ops/dense/sum_cpu.h"
+#include "ops/dense/gemm_cpu.h"
 #include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
 #include "ops/gemm_ar/gemm_ar_protocol.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"

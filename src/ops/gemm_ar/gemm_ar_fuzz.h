@@ -2,7 +2,7 @@
 // ops/gemm_ar/gemm_ar_fuzz.h — what a seed draws for GEMM+AllReduce, on either path.
 #pragma once
 
-#include "ops/dense/sum_fuzz.h"
+#include "ops/dense/gemm_fuzz.h"
 #include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
 #include "ops/gemm_ar/gemm_ar_protocol.h"
 

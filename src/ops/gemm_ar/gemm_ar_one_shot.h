@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/roles.h"
+#include "core/schedule.h"
 #include "core/window.h"
 #include "core/world_shape.h"
 #include "ops/dense/addends.h"
@@ -30,11 +31,27 @@ struct OneShotLayout {
   int band = 1;
   Roster roles;
 
+  static constexpr bool kGathers = false;  // a rank multiplies rows of others
   static constexpr dense::Output kOutput = dense::Output::kAll;
   MK_HD constexpr const dense::TileImage& image() const { return whole; }
   MK_HD constexpr int64_t m() const { return whole.rows; }
+  MK_HD constexpr int64_t a_rows() const { return m(); }  // of a rank
   MK_HD constexpr int64_t num_tiles() const { return whole.tiles(); }
   MK_HD constexpr int64_t most_puts() const { return (world.nodes - 1) * (whole.tiles() + 1); }
+
+  // A tile's rows of A.
+  MK_HD constexpr Place rows_place(int rank, const Tile& tile) const {
+    return {kInputWindow, rank, static_cast<uint64_t>(whole.rows_of(tile).first * k * whole.element_bytes)};
+  }
+  MK_HD constexpr uint64_t rows_bytes(const Tile& tile) const {
+    return static_cast<uint64_t>(whole.rows_of(tile).count * k * whole.element_bytes);
+  }
+  // Its result goes to the peers of the node, then to the rank itself.
+  MK_HD constexpr int num_images() const { return world.size() == 1 ? 0 : world.ranks; }
+  MK_HD constexpr int receiver(int rank, const Tile&, int step) const { return peer_at(world, rank, step + 1); }
+  MK_HD constexpr Place image_at(int rank, const Tile& tile) const {
+    return partial_place(receiver(rank, tile, 0), rank, tile);
+  }
 
   // Where the partial result of a node's `source` lies at one of its ranks.
   MK_HD constexpr Place partial_place(int at, int source, const Tile& tile) const {

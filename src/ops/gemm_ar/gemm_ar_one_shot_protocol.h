@@ -20,6 +20,7 @@
 #include "core/announce.h"
 #include "core/machine.h"
 #include "core/schedule.h"
+#include "ops/dense/compute.h"
 #include "ops/gemm_ar/gemm_ar_one_shot.h"
 
 namespace mk::gemm_ar_op {
@@ -32,49 +33,37 @@ MK_HD constexpr Tile tile_at(const OneShotLayout& layout, int64_t number) {
 // Calls body(tile) for the tiles of one worker, in order, until body returns false.
 MK_PROTOCOL
 template <class Body>
-MK_HD bool for_each_tile(const OneShotLayout& layout, const Post& post, Body&& body) {
+MK_HD bool for_each_tile(const OneShotLayout& layout, int, const Post& post, Body&& body) {
   for (int64_t number = post.index; number < layout.num_tiles(); number += post.count) {
     if (!body(tile_at(layout, number))) return false;
   }
   return true;
 }
 
-// The rank that gets a partial result at `step` of `ranks`: the peers, then the rank itself.
-MK_HD constexpr int receiver_at(const WorldShape& world, int rank, int step) { return peer_at(world, rank, step + 1); }
-
-// Before a partial result is written at `receiver`, and after.
+// The steps of a tile (ops/dense/compute.h): its partial result goes to every rank of the node.
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool wait_to_deliver(M& m, const OneShotLayout& layout, const Tile& tile, int receiver) {
-  return receiver == m.rank() || m.wait(layout.ready(receiver), m.epoch(), tile.number);
+MK_HD bool before_load(M&, const OneShotLayout&, const Tile&) {
+  return true;  // A is the caller's
 }
-
 MK_PROTOCOL
 template <Machine M>
-MK_HD void deliver(M& m, const OneShotLayout& layout, const Tile& tile, int receiver) {
-  m.store(layout.partial_place(receiver, m.rank(), tile), layout.whole.tile_bytes(tile).count);
-  m.add(Signal{receiver, layout.partial(tile)}, 1);
+MK_HD bool before_store(M& m, const OneShotLayout& layout, const Tile& tile) {
+  for (int step = 0; step < layout.num_images(); ++step) {
+    const int receiver = layout.receiver(m.rank(), tile, step);
+    if (receiver != m.rank() && !m.wait(layout.ready(receiver), m.epoch(), tile.number)) return false;
+  }
+  return true;
 }
-
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void compute(M& m, const OneShotLayout& layout, const Post& post, Body& body) {
-  for_each_tile(layout, post, [&](const Tile& tile) {
-    m.note(Event{EventKind::kTileBegin, tile.number, tile.source});
-    body.multiply(tile);
-    if (layout.world.size() == 1) {
-      body.write(tile);
-    } else {
-      for (int step = 0; step < layout.world.ranks; ++step) {
-        const int receiver = receiver_at(layout.world, m.rank(), step);
-        if (!wait_to_deliver(m, layout, tile, receiver)) return false;
-        body.store(tile, layout.partial_place(receiver, m.rank(), tile));
-        deliver(m, layout, tile, receiver);
-      }
-    }
-    m.note(Event{EventKind::kTileEnd, tile.number, tile.source});
-    return true;
-  });
+template <Machine M>
+MK_HD void after_store(M& m, const OneShotLayout& layout, const Tile& tile) {
+  for (int step = 0; step < layout.num_images(); ++step) {
+    m.store(dense::image_place(layout, m.rank(), tile, step), layout.whole.tile_bytes(tile).count);
+  }
+  for (int step = 0; step < layout.num_images(); ++step) {
+    m.add(Signal{layout.receiver(m.rank(), tile, step), layout.partial(tile)}, 1);
+  }
 }
 
 MK_PROTOCOL
@@ -136,17 +125,16 @@ MK_HD void reduce(M& m, const OneShotLayout& layout, const Post& post, Body& bod
   };
   const auto send = [&](const Tile& tile) { return take_partials(m, layout, tile) && send_sum(m, layout, tile, body); };
   // All sums are on their way before the first of the others is waited for.
-  if (has_nodes && !for_each_tile(layout, post, send)) return;
-  if (!for_each_tile(layout, post, finish)) return;
+  if (has_nodes && !for_each_tile(layout, m.rank(), post, send)) return;
+  if (!for_each_tile(layout, m.rank(), post, finish)) return;
   if (has_nodes) m.settle();
 }
 
-// A worker's launch, where one worker does all of a tile; see gemm_rs_protocol.h for an SM.
+// The roles besides compute.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD void work(M& m, const OneShotLayout& layout, const Post& post, Body& body) {
-  if (post.role == OneShotLayout::kReduce) return reduce(m, layout, post, body);
-  if (post.role == OneShotLayout::kCompute) return compute(m, layout, post, body);
+MK_HD void communicate(M& m, const OneShotLayout& layout, const Post& post, Body& body) {
+  reduce(m, layout, post, body);
 }
 
 }  // namespace mk::gemm_ar_op

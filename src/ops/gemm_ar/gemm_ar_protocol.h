@@ -90,13 +90,18 @@ MK_HD void gather(M& m, const TwoShotLayout& layout, const Post& post, Body& bod
   }
 }
 
-// A worker's launch, where one worker does all of a tile; see gemm_rs_protocol.h for an SM.
+// Compute is that of ReduceScatter.
+using gemm_rs_op::after_store;
+using gemm_rs_op::before_load;
+using gemm_rs_op::before_store;
+using gemm_rs_op::for_each_tile;
+
+// The roles besides compute.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD void work(M& m, const TwoShotLayout& layout, const Post& post, Body& body) {
+MK_HD void communicate(M& m, const TwoShotLayout& layout, const Post& post, Body& body) {
   if (post.role == TwoShotLayout::kReduce) return reduce(m, layout, post, body);
   if (post.role == TwoShotLayout::kIntra) return gather(m, layout, post, body);
-  if (post.role == TwoShotLayout::kCompute) return gemm_rs_op::compute(m, layout, post, body);
 }
 
 }  // namespace mk::gemm_ar_op

@@ -5,15 +5,12 @@
 
 namespace mk::gemm_ar_op {
 
-struct OneShotOp;  // gemm_ar_kernel.cuh
-struct TwoShotOp;
-
 void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
                  const GemmArgs& args) {
   if (path == AllReducePath::kOneShot) {
-    dense::launch_sum_on_gpu<OneShotOp>(world, plan, rank, args);
+    dense::launch_sum_on_gpu<OneShotLayout>(world, plan, rank, args);
   } else {
-    dense::launch_sum_on_gpu<TwoShotOp>(world, plan, rank, args);
+    dense::launch_sum_on_gpu<TwoShotLayout>(world, plan, rank, args);
   }
 }
 

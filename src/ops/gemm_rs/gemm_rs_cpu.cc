@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // ops/gemm_rs/gemm_rs_cpu.cc — GEMM+ReduceScatter on threads.
-#include "ops/dense/sum_cpu.h"
+#include "ops/dense/gemm_cpu.h"
 #include "ops/gemm_rs/gemm_rs_protocol.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 

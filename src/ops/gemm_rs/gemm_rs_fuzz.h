@@ -2,7 +2,7 @@
 // ops/gemm_rs/gemm_rs_fuzz.h — what a seed draws for GEMM+ReduceScatter.
 #pragma once
 
-#include "ops/dense/sum_fuzz.h"
+#include "ops/dense/gemm_fuzz.h"
 #include "ops/gemm_rs/gemm_rs_protocol.h"
 
 namespace mk::gemm_rs_op {

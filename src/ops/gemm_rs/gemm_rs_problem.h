@@ -42,14 +42,28 @@ struct Layout {
   int band = 1;
   Roster roles;
 
+  static constexpr bool kGathers = false;  // a rank multiplies rows of others
   static constexpr dense::Output kOutput = dense::Output::kShard;
   MK_HD constexpr const dense::TileImage& image() const { return shard; }
   MK_HD constexpr int64_t m() const { return world.size() * shard.rows; }
+  MK_HD constexpr int64_t a_rows() const { return m(); }  // of a rank
   MK_HD constexpr int64_t num_tiles() const { return world.size() * shard.tiles(); }
   MK_HD constexpr int64_t num_reduced() const { return world.nodes * shard.tiles(); }  // by one reducer
   MK_HD constexpr int reducer_of(int rank, int owner) const {
     return world.rank_at(world.node_of(rank), world.local_of(owner));
   }
+
+  // A tile's rows of A.
+  MK_HD constexpr Place rows_place(int rank, const Tile& tile) const {
+    const int64_t row = tile.source * shard.rows + shard.rows_of(tile).first;
+    return {kInputWindow, rank, static_cast<uint64_t>(row * k * shard.element_bytes)};
+  }
+  MK_HD constexpr uint64_t rows_bytes(const Tile& tile) const {
+    return static_cast<uint64_t>(shard.rows_of(tile).count * k * shard.element_bytes);
+  }
+  MK_HD constexpr int num_images() const { return world.size() == 1 ? 0 : 1; }
+  MK_HD constexpr Place image_at(int rank, const Tile& tile) const { return partial_place(rank, tile); }
+  MK_HD constexpr int receiver(int rank, const Tile& tile, int) const { return reducer_of(rank, tile.source); }
 
   // By one rank in one launch: each tile of the other nodes' rows, and ready.
   MK_HD constexpr int64_t most_puts() const { return (world.nodes - 1) * (shard.tiles() + 1); }

@@ -17,11 +17,8 @@
 // (ready), to the node and to the rails.  What a put reads, an outgoing sum, is written by reduce workers
 // after those of the launch before have settled.
 //
-// A body is what a target does inside a tile:
+// A body has, besides what compute needs (ops/dense/compute.h):
 //
-//   multiply(tile)             this rank's partial result, kept for what follows
-//   store(tile, to)            … rounded, into the image at `to`
-//   write(tile)                … rounded, into C: in a world of one rank
 //   sum(tile, addends, to)     the sum of a node, rounded, into the image at `to`
 //   finish(tile, node_sums)    the sum of all nodes into C
 #pragma once
@@ -67,39 +64,26 @@ MK_HD bool for_each_tile(const Layout& layout, int rank, const Post& post, Body&
   return true;
 }
 
-// Before a tile's partial result is written where its reducer looks for it.
+// The steps of a tile (ops/dense/compute.h): its partial result goes to where its reducer looks for it.  A world of one
+// rank writes C.
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool wait_to_deliver(M& m, const Layout& layout, const Tile& tile) {
+MK_HD bool before_load(M&, const Layout&, const Tile&) {
+  return true;  // A is the caller's
+}
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_store(M& m, const Layout& layout, const Tile& tile) {
   const int reducer = layout.reducer_of(m.rank(), tile.source);
   return reducer == m.rank() || m.wait(layout.ready(reducer), m.epoch(), tile.number);
 }
-
-// After it is written there.
 MK_PROTOCOL
 template <Machine M>
-MK_HD void deliver(M& m, const Layout& layout, const Tile& tile) {
+MK_HD void after_store(M& m, const Layout& layout, const Tile& tile) {
+  if (layout.num_images() == 0) return;
   const Place at = layout.partial_place(m.rank(), tile);
   m.store(at, layout.shard.tile_bytes(tile).count);
   m.add(Signal{at.rank, layout.partial(layout.world.node_of(tile.source), tile)}, 1);
-}
-
-MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void compute(M& m, const Layout& layout, const Post& post, Body& body) {
-  for_each_tile(layout, m.rank(), post, [&](const Tile& tile) {
-    m.note(Event{EventKind::kTileBegin, tile.number, tile.source});
-    body.multiply(tile);
-    if (layout.world.size() == 1) {
-      body.write(tile);
-    } else {
-      if (!wait_to_deliver(m, layout, tile)) return false;
-      body.store(tile, layout.partial_place(m.rank(), tile));
-      deliver(m, layout, tile);
-    }
-    m.note(Event{EventKind::kTileEnd, tile.number, tile.source});
-    return true;
-  });
 }
 
 // Sums a tile of another node's rows and sends it to its owner.
@@ -168,13 +152,11 @@ MK_HD void reduce(M& m, const Layout& layout, const Post& post, Body& body) {
   });
 }
 
-// A worker's launch, where one worker does all of a tile.  On an SM the jobs of a compute block walk
-// for_each_tile instead: what stores calls wait_to_deliver before it writes and deliver after.
+// The roles besides compute.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD void work(M& m, const Layout& layout, const Post& post, Body& body) {
-  if (post.role == Layout::kReduce) return reduce(m, layout, post, body);
-  if (post.role == Layout::kCompute) return compute(m, layout, post, body);
+MK_HD void communicate(M& m, const Layout& layout, const Post& post, Body& body) {
+  reduce(m, layout, post, body);
 }
 
 }  // namespace mk::gemm_rs_op

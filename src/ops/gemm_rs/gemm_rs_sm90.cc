@@ -5,10 +5,8 @@
 
 namespace mk::gemm_rs_op {
 
-struct GemmRsOp;  // gemm_rs_kernel.cuh
-
 void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args) {
-  dense::launch_sum_on_gpu<GemmRsOp>(world, plan, rank, args);
+  dense::launch_sum_on_gpu<Layout>(world, plan, rank, args);
 }
 
 }  // namespace mk::gemm_rs_op

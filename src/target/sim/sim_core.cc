@@ -13,12 +13,26 @@ SimCore::SimCore(const SimSpec& given)
       random(given.seed),
       disturbance(given.disturbance, random),
       scheduler(random, given.with_data ? Scheduler::Stacks::kGuarded : Scheduler::Stacks::kPlain) {
-  const int per_rank = spec.roles.total();
-  workers.resize(static_cast<size_t>(spec.world.size()) * per_rank);
-  for (size_t i = 0; i < workers.size(); ++i) {
-    workers[i].number = static_cast<int>(i);
-    workers[i].rank = static_cast<int>(i) / per_rank;
-    workers[i].post = spec.roles.post_of(static_cast<int>(i) % per_rank);
+  const Roster& roles = spec.roles;
+  workers_per_rank = roles.total() + (spec.separate_jobs ? 2 * roles.num_compute() : 0);
+  workers.resize(static_cast<size_t>(spec.world.size()) * workers_per_rank);
+  size_t next = 0;
+  const auto add = [&](int rank, const Post& post, Job job) {
+    Worker& worker = workers[next];
+    worker.number = static_cast<int>(next++);
+    worker.rank = rank;
+    worker.post = post;
+    worker.job = job;
+  };
+  for (int rank = 0; rank < spec.world.size(); ++rank) {
+    for (int number = 0; number < roles.total(); ++number) {
+      const Post post = roles.post_of(number);
+      if (!spec.separate_jobs || post.role != roles.compute_role()) {
+        add(rank, post, Job::kAll);
+        continue;
+      }
+      for (const Job job : {Job::kLoad, Job::kMaths, Job::kStore}) add(rank, post, job);
+    }
   }
 }
 
@@ -59,7 +73,9 @@ void SimCore::trace_work(const Worker& worker, SpanKind kind, Time began, int64_
 }
 
 std::string SimCore::name_of(const Worker& worker) const {
-  return fmt::format("rank {} {} {}", worker.rank, spec.names.role(worker.post.role), worker.post.index);
+  constexpr const char* kJobs[] = {"", " (load)", " (maths)", " (store)"};
+  return fmt::format("rank {} {} {}{}", worker.rank, spec.names.role(worker.post.role), worker.post.index,
+                     kJobs[static_cast<int>(worker.job)]);
 }
 
 std::string SimCore::whereabouts(const Worker& worker, uint64_t epoch, int64_t subject) const {

@@ -31,6 +31,8 @@ struct SimSpec {
   // With data, windows are real memory and visibility is tracked; without, only time and bytes are
   // accounted for, so that thousands of workers fit.
   bool with_data = false;
+  bool separate_jobs = false;  // each worker that computes is three: its load, maths and store job
+  int load_ahead = 2;          // tiles that a load job may be ahead of the maths
   std::function<const std::byte*(int rank, uint64_t epoch, int input)> input;  // a launch's own, with data
 
   std::function<uint32_t(uint64_t epoch, const Place& place)> value;  // what a protocol reads, without data
@@ -42,6 +44,9 @@ struct SimSpec {
   bool traced = false;
   uint64_t seed = 0;
 };
+
+// What a simulated worker is: a whole one, or a job of one that computes.
+enum class Job : uint8_t { kAll, kLoad, kMaths, kStore };
 
 // A worker, what it is waiting for, and where its time went.  What changes with every event is in the first
 // cache line.
@@ -56,6 +61,7 @@ struct alignas(64) Worker {
   int fibre = -1;
   int next_waiter = kNoWorker;  // in the list it is parked in
   bool parked = false;
+  Job job = Job::kAll;
   Post post;
   std::string awaiting;  // in words, with data; empty when it does not wait
 
@@ -98,7 +104,8 @@ class SimCore {
   std::vector<Worker> workers;
   std::vector<Span> spans;
 
-  Worker& worker(int rank, int index) { return workers[rank * spec.roles.total() + index]; }
+  Worker& worker(int rank, int index) { return workers[rank * workers_per_rank + index]; }
+  int workers_per_rank = 0;  // jobs counted each
 
   void complain(const std::string& kind, const std::string& text);
   bool stopped() const { return !complaints_.empty(); }

@@ -48,9 +48,9 @@ class SimMachine {
   void note(const Event&) {}
 
   // The target's part of the compute role.
-  void compute(const Place& rows, uint64_t bytes, double flops, int64_t tile) {
+  void compute(double flops, int64_t tile) {
     subject_ = tile;
-    sim_.compute(worker_, rows, bytes, flops, tile);
+    sim_.compute(worker_, flops, tile);
   }
   SimWorld& sim() { return sim_; }
 

@@ -37,7 +37,7 @@ void SimWorld::run(int launches, std::function<void(Worker&)> body) {
 void SimWorld::launch(int rank) {
   if (core_.stopped()) return;
   ++ranks_[rank].launched;
-  for (int index = 0; index < core_.spec.roles.total(); ++index) {
+  for (int index = 0; index < core_.workers_per_rank; ++index) {
     Worker& worker = core_.worker(rank, index);
     worker.epoch = ranks_[rank].launched;
     memory_.acquire(worker, ranks_[rank].clock);
@@ -52,7 +52,7 @@ void SimWorld::launch(int rank) {
 void SimWorld::leave(Worker& worker) {
   Rank& rank = ranks_[worker.rank];
   if (const ClockSnapshot clock = memory_.release(worker)) rank.clock.join(*clock);
-  if (core_.stopped() || ++rank.exits % core_.spec.roles.total() != 0) return;
+  if (core_.stopped() || ++rank.exits % core_.workers_per_rank != 0) return;
   ended_ = std::max(ended_, core_.scheduler.now());
   if (rank.launched == launches_) {
     --unfinished_;
@@ -106,6 +106,7 @@ void SimWorld::load(Worker& worker, const Place& from, uint64_t bytes, int64_t s
     return core_.complain("rule", broken);
   }
   memory_.read(memory_.actor(worker, subject), from, bytes);
+  if (worker.post.role == core_.spec.roles.compute_role()) return;  // a tile's cost has it
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
   Time cost = Costs::transfer(bytes, 2 * costs.copy_gb_s);  // a copy reads and writes, this only reads

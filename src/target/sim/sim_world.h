@@ -38,9 +38,8 @@ class SimWorld {
   // A value.  Without data reads come from spec.value.
   uint32_t read(Worker& worker, const Place& from, int64_t subject);
   void write(Worker& worker, const Place& to, uint32_t value, int64_t subject);
-  // A tile's maths on rows of the worker's own rank.
-  void compute(Worker& worker, const Place& rows, uint64_t bytes, double flops, int64_t tile) {
-    if (core_.spec.with_data) memory_.read(memory_.actor(worker, tile), rows, bytes);
+  // A tile's maths.
+  void compute(Worker& worker, double flops, int64_t tile) {
     core_.spend(worker, SpanKind::kTile, core_.spec.costs.tile(flops), tile);
   }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/sum_ledger.h — the protocols that sum products over ranks, on the ledger.
+// ops/dense/gemm_ledger.h — the protocols of GEMM operators, on the ledger.
 //
-// A Layout brings its protocol's work(machine, layout, post, body) along by its namespace.
+// A Layout brings its protocol along by its namespace.
 #pragma once
 
 #include "ops/account.h"
+#include "ops/dense/compute.h"
 #include "ops/dense/no_body.h"
 
 namespace mk::dense {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/sum_fuzz.h — a seed's run of an operator that sums products over ranks.
+// ops/dense/gemm_fuzz.h — a seed's run of a GEMM operator.
 //
 // kDraw draws world, shape and split; the rest is the same for all of them.
 #pragma once
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "ops/dense/dense_problem.h"
-#include "ops/dense/sum_sim.h"
+#include "ops/dense/gemm_sim.h"
 #include "ops/fuzz_case.h"
 #include "ops/split.h"
 #include "target/sim/sim_world.h"
@@ -40,9 +40,8 @@ class FuzzRun {
     sim::Random random(seed);
     layout_ = kDraw(random, limits);
     launches_ = draw_launches(random, limits);
-    data_ = std::make_unique<SumData>(make_data(layout_, launches_, random.next()));
-    sim::SimSpec spec = sim_spec(layout_);
-    spec.with_data = true;
+    data_ = std::make_unique<GemmData>(make_data(layout_, launches_, random.next()));
+    sim::SimSpec spec = sim_spec(layout_, data_.get());
     disturb(spec, random, random.next());
     spec.traced = tracing == Tracing::kOn;
     world_ = std::make_unique<sim::SimWorld>(spec);
@@ -71,7 +70,7 @@ class FuzzRun {
  private:
   Layout layout_;
   int launches_;
-  std::unique_ptr<SumData> data_;
+  std::unique_ptr<GemmData> data_;
   std::unique_ptr<sim::SimWorld> world_;
 };
 
