@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/math.h"
+#include "mkernel/types.h"
 #include "target/sm90/gemm_shared.cuh"
 
 namespace mk::sm90 {

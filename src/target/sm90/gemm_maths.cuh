@@ -9,6 +9,7 @@
 #include "target/sm90/box_image.h"
 #include "target/sm90/epilogue.cuh"
 #include "target/sm90/gemm_shared.cuh"
+#include "target/sm90/wgmma.cuh"
 
 namespace mk::sm90 {
 
