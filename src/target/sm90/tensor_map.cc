@@ -3,6 +3,7 @@
 #include "target/sm90/tensor_map.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "base/cuda_api.h"
 
@@ -67,6 +68,13 @@ CUtensorMap make_tensor_map(const TensorView& view, const TensorBox& box) {
 CUtensorMap make_tensor_map(const ShardedMatrix& matrix, int box_cols, int box_rows) {
   return make_tensor_map(TensorView::packed(matrix.data, matrix.dtype, {matrix.cols, matrix.shard_rows, matrix.shards}),
                          {{box_cols, box_rows, 1}});
+}
+
+CUtensorMap make_ragged_map(const void* data, DType dtype, const RaggedRows& matrix, int box_cols) {
+  TensorView view{static_cast<const std::byte*>(data) + matrix.begin() * size_of(dtype), dtype, 3};
+  std::ranges::copy(matrix.sizes(), view.sizes.begin());
+  std::ranges::copy(matrix.strides(), view.strides.begin());
+  return make_tensor_map(view, {{box_cols, matrix.box_rows, 1}});
 }
 
 }  // namespace mk::sm90

@@ -12,6 +12,7 @@
 #include <initializer_list>
 
 #include "mkernel/types.h"
+#include "target/sm90/ragged_rows.h"
 
 namespace mk::sm90 {
 
@@ -50,6 +51,9 @@ struct ShardedMatrix {
 
 // A box is box_cols × box_rows of one shard.
 CUtensorMap make_tensor_map(const ShardedMatrix& matrix, int box_cols, int box_rows);
+
+// A matrix in boxes that may end at any row; a copy's coordinates are RaggedRows::box.
+CUtensorMap make_ragged_map(const void* data, DType dtype, const RaggedRows& matrix, int box_cols);
 
 // The right operand of a GEMM, in boxes as LoadJob takes them; `shards` of them, one after the other.
 template <class Config, BOrder kOrder>
