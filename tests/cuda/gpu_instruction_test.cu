@@ -30,6 +30,7 @@ __global__ void take_turns(int* log, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     sync_at(own, 64);
     if (threadIdx.x % 32 == 0) log[written++] = warp;
+    __syncwarp();
     const bool is_last = warp == 1 && round == rounds - 1;  // nobody waits for it
     if (!is_last) arrive_at(other, 64);
   }

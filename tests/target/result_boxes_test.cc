@@ -68,6 +68,26 @@ TEST(ResultBoxes, AreThoseOfTheConfiguration) {
   }(static_cast<GemmConfigs*>(nullptr));
 }
 
+// What the maths job does with a box of fp32: every thread writes its sums in pairs, in chunks as BoxImageOf<4> has
+// them. TMA looks for an element where its swizzle of 128 bytes puts it.
+TEST(ResultBoxes, ThreadsWriteABoxOfFp32AsTmaReadsIt) {
+  using Image = BoxImageOf<4>;
+  std::vector<int> written(Image::kBoxBytes / 4, -1);
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int i = 0; i < 16; ++i) {
+      const int row = Fragment::sum_row(thread, i);
+      const int col = Fragment::sum_col(thread, i);
+      const int at = Image::in_full_box(row, col / Image::kChunkCols) + col % Image::kChunkCols * 4;
+      EXPECT_EQ(written.at(at / 4), -1);
+      written.at(at / 4) = row * Image::kBoxCols + col;
+    }
+  }
+  for (int element = 0; element < Image::kBoxBytes / 4; ++element) {
+    const int byte = element * 4;
+    EXPECT_EQ(written[(byte ^ byte / 128 % 8 * 16) / 4], element);
+  }
+}
+
 TEST(GatedColumns, HoldEveryColumnOfGateAndUpOnce) {
   constexpr int kCols = 72;
   std::vector<int> seen(2 * kCols);

@@ -44,8 +44,8 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
     for (const CUtensorMap* map : {&p.own, &p.b}) sm90::prefetch_tensor_map(map);
   }
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
-  sm90::LoadJob<Config, Element, kOrder> job(shared);
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+  sm90::LoadJob<Config, Element, kOrder> job(shared);
   if (post.index < p.layout.per_shard.by()) {  // at once: own rows are not waited for
     job.begin({&p.own, &p.b, k_blocks},
               coords<Config>(p.layout, own_tile_at(p.layout, p.view.rank, post.index), p.view.rank));
@@ -82,8 +82,8 @@ __device__ void store_tiles(const Params<Pace>& p, const Post& post, sm90::GemmS
 template <class Config, class Element, BOrder kOrder, class Pace>
 __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
   sm90::with_epilogue<Element>(p.bias, p.layout.n, p.activation, [&](const auto& hook) {
-    sm90::MathsJob<Config, Element, kOrder> job(shared);
     const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+    sm90::MathsJob<Config, Element, kOrder> job(shared);
     for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
       const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
       job.multiply({.k_blocks = k_blocks, .row = at.row, .col = at.col}, hook);

@@ -44,8 +44,8 @@ __device__ void load_tiles(const SumParams<Op, Pace>& p, const Post& post, sm90:
   if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
   }
-  sm90::LoadJob<Config, Element, kOrder> job(shared);
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+  sm90::LoadJob<Config, Element, kOrder> job(shared);
   sm90::InStep in_step(p.view, post, p.layout.num_tiles(), p.layout.k);
   Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
@@ -60,8 +60,8 @@ template <class Config, class Element, BOrder kOrder, class Op, class Pace>
 __device__ void multiply_tiles(const SumParams<Op, Pace>& p, const Post& post,
                                sm90::GemmShared<Config, Element>& shared) {
   const auto multiply = [&]<sm90::Staging kStaging>() {
-    sm90::MathsJob<Config, Element, kOrder, kStaging> job(shared);
     const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+    sm90::MathsJob<Config, Element, kOrder, kStaging> job(shared);
     Op::for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
       const TileImage& image = p.layout.image();
       const int col = tile.col_block * image.tile_n;

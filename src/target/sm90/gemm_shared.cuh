@@ -47,7 +47,8 @@ struct GemmShared {
   int64_t void_from;  // count of tiles in this block before the first that is not computed
 };
 
-// What a tile is a product of.  Every tile of a block may have its own.
+// What a tile is a product of.  Every tile of a block may have its own; blocks of a cluster have the same B and as many
+// blocks of k.
 struct TileOperands {
   const CUtensorMap* a = nullptr;
   const CUtensorMap* b = nullptr;

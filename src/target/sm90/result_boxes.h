@@ -6,6 +6,8 @@
 // bytes; the last across may be narrow, with rows of 64 bytes.
 #pragma once
 
+#include <cstdint>
+
 #include "base/macros.h"
 #include "base/math.h"
 #include "target/sm90/box_image.h"
