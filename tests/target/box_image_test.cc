@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace mk::sm90 {
@@ -12,33 +13,44 @@ namespace {
 constexpr int kSide = BoxImage::kSide;
 
 // Calls body with the image of every tile up to 256 × 256, rows of all kinds: ones, whole stripes, tails.
-template <class Body>
+template <class Image, class Body>
 void for_each_image(Body&& body) {
   for (const int rows : {1, 2, 7, 8, 63, 64, 65, 100, 127, 128, 129, 192, 255, 256}) {
-    for (int cols = 8; cols <= 256; cols += 8) {
+    for (int cols = Image::kChunkCols; cols <= 256; cols += Image::kChunkCols) {
       SCOPED_TRACE(testing::Message() << rows << " x " << cols);
-      body(BoxImage{rows, cols});
+      body(Image{rows, cols});
     }
   }
 }
 
-int bytes_of(const BoxImage& image) { return image.rows * image.cols * BoxImage::kElementBytes; }
-
-// Where the maths job puts 8 columns, as seen from the image's first byte.
-int staged_at(const BoxImage& image, int row, int col) {
-  const int box_row = row / kSide * kSide;
-  const int box_col = col / kSide * kSide;
-  const int width = std::min(kSide, image.cols - box_col);
-  const int chunk = (col - box_col) / 8;
-  return image.box_offset(box_row, box_col) + (width == kSide ? BoxImage::in_full_box(row - box_row, chunk)
-                                                              : BoxImage::in_narrow_box(row - box_row, chunk, width));
+template <class Image>
+int bytes_of(const Image& image) {
+  return image.rows * image.cols * Image::kElementBytes;
 }
 
-TEST(BoxImage, BoxesFollowEachOtherWithoutGapsOrOverlaps) {
-  for_each_image([](const BoxImage& image) {
+// Where the maths job puts a chunk, as seen from the image's first byte.
+template <class Image>
+int staged_at(const Image& image, int row, int col) {
+  const int box_row = row / kSide * kSide;
+  const int box_col = col / Image::kBoxCols * Image::kBoxCols;
+  const int width = std::min(Image::kBoxCols, image.cols - box_col);
+  const int chunk = (col - box_col) / Image::kChunkCols;
+  return image.box_offset(box_row, box_col) + (width == Image::kBoxCols
+                                                   ? Image::in_full_box(row - box_row, chunk)
+                                                   : Image::in_narrow_box(row - box_row, chunk, width));
+}
+
+// Of elements of 16 and of 32 bits.
+template <class Image>
+class BoxImages : public testing::Test {};
+using Images = testing::Types<BoxImage, BoxImageOf<4>>;
+TYPED_TEST_SUITE(BoxImages, Images);
+
+TYPED_TEST(BoxImages, BoxesFollowEachOtherWithoutGapsOrOverlaps) {
+  for_each_image<TypeParam>([](const TypeParam& image) {
     int at = 0;
     for (int row = 0; row < image.rows; row += kSide) {
-      for (int col = 0; col < image.cols; col += kSide) {
+      for (int col = 0; col < image.cols; col += TypeParam::kBoxCols) {
         ASSERT_EQ(image.box_offset(row, col), at);
         ASSERT_GT(image.box_bytes(row, col), 0);
         at += image.box_bytes(row, col);
@@ -48,10 +60,10 @@ TEST(BoxImage, BoxesFollowEachOtherWithoutGapsOrOverlaps) {
   });
 }
 
-TEST(BoxImage, ABoxBeyondTheEdgesIsEmpty) {
-  for_each_image([](const BoxImage& image) {
+TYPED_TEST(BoxImages, ABoxBeyondTheEdgesIsEmpty) {
+  for_each_image<TypeParam>([](const TypeParam& image) {
     for (int row = 0; row < 256; row += kSide) {
-      for (int col = 0; col < 256; col += kSide) {
+      for (int col = 0; col < 256; col += TypeParam::kBoxCols) {
         if (row < image.rows && col < image.cols) continue;
         ASSERT_EQ(image.box_bytes(row, col), 0);
       }
@@ -59,60 +71,61 @@ TEST(BoxImage, ABoxBeyondTheEdgesIsEmpty) {
   });
 }
 
-TEST(BoxImage, EveryChunkHoldsEightElementsOfItsOwn) {
-  for_each_image([](const BoxImage& image) {
-    const int chunks = image.rows * image.cols / 8;
+TYPED_TEST(BoxImages, EveryChunkHoldsElementsOfItsOwn) {
+  for_each_image<TypeParam>([](const TypeParam& image) {
+    const int chunks = image.rows * image.cols / TypeParam::kChunkCols;
     std::vector<int> seen(chunks);
     for (int index = 0; index < chunks; ++index) {
-      const BoxImage::Element first = image.element_of(index);
-      ASSERT_TRUE(first.row >= 0 && first.row < image.rows && first.col >= 0 && first.col + 8 <= image.cols);
-      ASSERT_EQ(first.col % 8, 0);
-      ASSERT_EQ(seen[(first.row * image.cols + first.col) / 8]++, 0);
+      const typename TypeParam::Element first = image.element_of(index);
+      ASSERT_TRUE(first.row >= 0 && first.row < image.rows && first.col >= 0 &&
+                  first.col + TypeParam::kChunkCols <= image.cols);
+      ASSERT_EQ(first.col % TypeParam::kChunkCols, 0);
+      ASSERT_EQ(seen[(first.row * image.cols + first.col) / TypeParam::kChunkCols]++, 0);
     }
-    ASSERT_EQ(chunks * BoxImage::kChunkBytes, bytes_of(image));
+    ASSERT_EQ(chunks * TypeParam::kChunkBytes, bytes_of(image));
   });
 }
 
-TEST(BoxImage, WhoSumsFindsAnElementWhereTheMathsJobPutIt) {
-  for_each_image([](const BoxImage& image) {
-    for (int index = 0; index < image.rows * image.cols / 8; ++index) {
-      const BoxImage::Element first = image.element_of(index);
-      ASSERT_EQ(staged_at(image, first.row, first.col), index * BoxImage::kChunkBytes);
+TYPED_TEST(BoxImages, WhoSumsFindsAnElementWhereTheMathsJobPutIt) {
+  for_each_image<TypeParam>([](const TypeParam& image) {
+    for (int index = 0; index < image.rows * image.cols / TypeParam::kChunkCols; ++index) {
+      const typename TypeParam::Element first = image.element_of(index);
+      ASSERT_EQ(staged_at(image, first.row, first.col), index * TypeParam::kChunkBytes);
     }
   });
 }
 
 // What makes a piece of an image something that TMA can store: it is half a box, in order.
-TEST(BoxImage, APieceOfAWholeImageIsHalfABox) {
-  for_each_image([](const BoxImage& image) {
+TYPED_TEST(BoxImages, APieceOfAWholeImageIsHalfABox) {
+  for_each_image<TypeParam>([](const TypeParam& image) {
     if (!image.is_whole()) return;
-    constexpr int kHalf = kSide / 2 * kSide * BoxImage::kElementBytes;
+    constexpr int kHalf = TypeParam::kBoxBytes / 2;
     for (int first = 0; first < bytes_of(image); first += kHalf) {
-      const BoxImage::Element at = image.piece_at(first);
-      for (int byte = 0; byte < kHalf; byte += BoxImage::kChunkBytes) {
-        const BoxImage::Element element = image.element_of((first + byte) / BoxImage::kChunkBytes);
+      const typename TypeParam::Element at = image.piece_at(first);
+      for (int byte = 0; byte < kHalf; byte += TypeParam::kChunkBytes) {
+        const typename TypeParam::Element element = image.element_of((first + byte) / TypeParam::kChunkBytes);
         ASSERT_TRUE(element.row >= at.row && element.row < at.row + kSide / 2);
-        ASSERT_TRUE(element.col >= at.col && element.col < at.col + kSide);
-        ASSERT_EQ(BoxImage::in_full_box(element.row - at.row, (element.col - at.col) / 8), byte);
+        ASSERT_TRUE(element.col >= at.col && element.col < at.col + TypeParam::kBoxCols);
+        ASSERT_EQ(TypeParam::in_full_box(element.row - at.row, (element.col - at.col) / TypeParam::kChunkCols), byte);
       }
     }
   });
 }
 
 // Eight rows of one column must come from eight different chunks of 128 bytes: no conflicts in shared memory.
-TEST(BoxImage, AFullBoxIsSwizzledByTheRow) {
+TYPED_TEST(BoxImages, AFullBoxIsSwizzledByTheRow) {
   for (int chunk = 0; chunk < 8; ++chunk) {
     unsigned banks = 0;
-    for (int row = 0; row < 8; ++row) banks |= 1u << BoxImage::in_full_box(row, chunk) / BoxImage::kChunkBytes % 8;
+    for (int row = 0; row < 8; ++row) banks |= 1u << TypeParam::in_full_box(row, chunk) / TypeParam::kChunkBytes % 8;
     EXPECT_EQ(banks, 0xffu) << chunk;
   }
 }
 
-TEST(BoxImage, WhatANarrowBoxThrowsAwayLiesBehindIt) {
-  for (int cols = 8; cols < kSide; cols += 8) {
-    EXPECT_LE((BoxImage{kSide, cols}.box_bytes(0, 0)), BoxImage::kUnusedChunk) << cols;
+TYPED_TEST(BoxImages, WhatANarrowBoxThrowsAwayLiesBehindIt) {
+  for (int cols = TypeParam::kChunkCols; cols < TypeParam::kBoxCols; cols += TypeParam::kChunkCols) {
+    EXPECT_LE((TypeParam{kSide, cols}.box_bytes(0, 0)), TypeParam::kUnusedChunk) << cols;
   }
-  EXPECT_EQ(BoxImage::kUnusedChunk + BoxImage::kChunkBytes, (BoxImage{kSide, kSide}.box_bytes(0, 0)));
+  EXPECT_EQ(TypeParam::kUnusedChunk + TypeParam::kChunkBytes, (TypeParam{kSide, TypeParam::kBoxCols}.box_bytes(0, 0)));
 }
 
 }  // namespace

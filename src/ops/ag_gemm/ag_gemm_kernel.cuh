@@ -44,9 +44,11 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
     for (const CUtensorMap* map : {&p.own, &p.b}) sm90::prefetch_tensor_map(map);
   }
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
-  sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
+  const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+  sm90::LoadJob<Config, Element, kOrder> job(shared);
   if (post.index < p.layout.per_shard.by()) {  // at once: own rows are not waited for
-    job.begin(&p.own, coords<Config>(p.layout, own_tile_at(p.layout, p.view.rank, post.index), p.view.rank));
+    job.begin({&p.own, &p.b, k_blocks},
+              coords<Config>(p.layout, own_tile_at(p.layout, p.view.rank, post.index), p.view.rank));
   }
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
@@ -54,7 +56,8 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker,
       alive = false;
       job.give_up();
     }
-    job.load(tile.source == p.view.rank ? &p.own : &p.gathered, coords<Config>(p.layout, tile, p.view.rank));
+    job.load({tile.source == p.view.rank ? &p.own : &p.gathered, &p.b, k_blocks},
+             coords<Config>(p.layout, tile, p.view.rank));
     return true;
   });
   job.finish();
@@ -79,9 +82,11 @@ __device__ void store_tiles(const Params<Pace>& p, const Post& post, sm90::GemmS
 template <class Config, class Element, BOrder kOrder, class Pace>
 __device__ void multiply_tiles(const Params<Pace>& p, const Post& post, sm90::GemmShared<Config, Element>& shared) {
   sm90::with_epilogue<Element>(p.bias, p.layout.n, p.activation, [&](const auto& hook) {
-    sm90::MathsJob<Config, Element, kOrder> job(shared, p.layout.k);
+    const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+    sm90::MathsJob<Config, Element, kOrder> job(shared);
     for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
-      job.multiply(tile.col_block * p.layout.tile_n, Config::kTileN, hook);
+      const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
+      job.multiply({.k_blocks = k_blocks, .row = at.row, .col = at.col}, hook);
       return true;
     });
     job.finish();

@@ -37,12 +37,13 @@ __device__ void load_tiles(const SumParams<Layout, Pace>& p, const Post& post,
   if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
   }
-  sm90::LoadJob<Config, Element, kOrder> job(shared, &p.b, p.layout.k);
+  const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+  sm90::LoadJob<Config, Element, kOrder> job(shared);
   sm90::InStep in_step(p.view, post, p.layout.num_tiles(), p.layout.k);
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const TileImage& image = p.layout.image();
     in_step.next();
-    job.load(&p.a, {tile.row_block * image.tile_m, tile.source, 0, tile.col_block * image.tile_n});
+    job.load({&p.a, &p.b, k_blocks}, {tile.row_block * image.tile_m, tile.source, 0, tile.col_block * image.tile_n});
     return true;
   });
   job.finish();
@@ -52,11 +53,12 @@ template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
 __device__ void multiply_tiles(const SumParams<Layout, Pace>& p, const Post& post,
                                sm90::GemmShared<Config, Element>& shared) {
   const auto multiply = [&]<sm90::Staging kStaging>() {
-    sm90::MathsJob<Config, Element, kOrder, kStaging> job(shared, p.layout.k);
+    const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+    sm90::MathsJob<Config, Element, kOrder, kStaging> job(shared);
     for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
       const TileImage& image = p.layout.image();
       const int col = tile.col_block * image.tile_n;
-      job.multiply(col, static_cast<int>(image.cols) - col, sm90::Plain{});
+      job.multiply({k_blocks, tile.row_block * image.tile_m, col, static_cast<int>(image.cols) - col}, sm90::Plain{});
       return true;
     });
     job.finish();

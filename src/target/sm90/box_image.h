@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/box_image.h — how a tile of 16-bit elements lies in an image on a GPU.
+// target/sm90/box_image.h — how a tile of elements of 16 or 32 bits lies in an image on a GPU.
 //
 // As the store job has it in shared memory, so that a box leaves as one bulk copy: stripes of 64 rows, in
-// a stripe boxes of 64 columns, in a box rows of 128 bytes whose 16-byte chunks are swizzled.  Tails are
+// a stripe boxes of 64 columns (32 of fp32), in a box rows of 128 bytes whose 16-byte chunks are swizzled.  Tails are
 // cut, not padded: the last stripe has fewer rows, the last box of a stripe fewer columns and then no
-// swizzle.  Columns are a multiple of 8.
+// swizzle.  Columns are a multiple of what a chunk holds: 8, or 4 of fp32.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,21 @@
 
 namespace mk::sm90 {
 
-struct BoxImage {
+template <int kBytes>
+struct BoxImageOf {
   int rows = 0;  // of the tile
   int cols = 0;
 
-  static constexpr int kSide = 64;
-  static constexpr int kElementBytes = 2;
+  static constexpr int kElementBytes = kBytes;
+  static constexpr int kSide = 64;  // rows of a box
+  static constexpr int kBoxCols = 128 / kElementBytes;
   static constexpr int kChunkBytes = 16;
-  static constexpr int kUnusedChunk = kSide * kSide * kElementBytes - kChunkBytes;  // of a narrow box's buffer
+  static constexpr int kChunkCols = kChunkBytes / kElementBytes;
+  static constexpr int kBoxBytes = kSide * kBoxCols * kElementBytes;
+  static constexpr int kUnusedChunk = kBoxBytes - kChunkBytes;  // of a narrow box's buffer
 
   // No box is cut.
-  MK_HD constexpr bool is_whole() const { return rows % kSide == 0 && cols % kSide == 0; }
+  MK_HD constexpr bool is_whole() const { return rows % kSide == 0 && cols % kBoxCols == 0; }
 
   // The box whose first element is (row, col) of the tile; its size is zero beyond the edges.
   MK_HD constexpr int box_offset(int row, int col) const {
@@ -32,12 +36,12 @@ struct BoxImage {
   }
   MK_HD constexpr int box_bytes(int row, int col) const {
     if (row >= rows || col >= cols) return 0;
-    return min_of(kSide, rows - row) * min_of(kSide, cols - col) * kElementBytes;
+    return min_of(kSide, rows - row) * min_of(kBoxCols, cols - col) * kElementBytes;
   }
 
-  // Where 8 columns of a row lie in their box, in bytes.
+  // Where a chunk of a row lies in its box, in bytes.
   MK_HD static constexpr int in_full_box(int row, int chunk) {
-    return row * kSide * kElementBytes + (chunk ^ (row % 8)) * kChunkBytes;
+    return row * kBoxCols * kElementBytes + (chunk ^ (row % 8)) * kChunkBytes;
   }
   MK_HD static constexpr int in_narrow_box(int row, int chunk, int box_cols) {
     return row * box_cols * kElementBytes + chunk * kChunkBytes;
@@ -50,26 +54,28 @@ struct BoxImage {
 
   // In a whole image: the first element of the half box that begins at byte `first`.
   MK_HD constexpr Element piece_at(int first) const {
-    constexpr int kHalfBytes = kSide / 2 * kSide * kElementBytes;
+    constexpr int kHalfBytes = kBoxBytes / 2;
     const int half = first / kHalfBytes;
-    const int across = cols / kSide;
-    return {half / 2 / across * kSide + half % 2 * (kSide / 2), half / 2 % across * kSide};
+    const int across = cols / kBoxCols;
+    return {half / 2 / across * kSide + half % 2 * (kSide / 2), half / 2 % across * kBoxCols};
   }
 
-  // The first of the 8 elements in chunk `index`.
+  // The first of the elements in chunk `index`.
   MK_HD constexpr Element element_of(int index) const {
     const int at = index * kChunkBytes;
     const int stripe = at / (kSide * cols * kElementBytes);
     const int in_stripe = at - stripe * kSide * cols * kElementBytes;
     const int height = min_of(kSide, rows - stripe * kSide);
-    const int box = in_stripe / (height * kSide * kElementBytes);
-    const int in_box = in_stripe - box * height * kSide * kElementBytes;
-    const int width = min_of(kSide, cols - box * kSide);
+    const int box = in_stripe / (height * kBoxCols * kElementBytes);
+    const int in_box = in_stripe - box * height * kBoxCols * kElementBytes;
+    const int width = min_of(kBoxCols, cols - box * kBoxCols);
     const int row = in_box / (width * kElementBytes);
     const int chunk = (in_box - row * width * kElementBytes) / kChunkBytes;
-    const int col = (width == kSide ? chunk ^ (row % 8) : chunk) * 8;
-    return {stripe * kSide + row, box * kSide + col};
+    const int col = (width == kBoxCols ? chunk ^ (row % 8) : chunk) * kChunkCols;
+    return {stripe * kSide + row, box * kBoxCols + col};
   }
 };
+
+using BoxImage = BoxImageOf<2>;
 
 }  // namespace mk::sm90

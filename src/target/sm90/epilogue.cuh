@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/epilogue.cuh — what happens to a sum before it is rounded and stored.
 //
-// A hook is a type whose operator() takes two neighbours of a row and their column.  An operator hands
-// one to the maths job; with_epilogue picks it at run time, before the loop over tiles.
+// A hook is a type that says kFold, how many sums become one result, and has
+//
+//   operator()(float& x, float& y, int row, int col)                             of kFold 1: two neighbours of a row
+//   operator()(float& x, float& y, float up_x, float up_y, int row, int col)     of kFold 2: x and y become the results
+//
+// row and col are where the first of the results lies in C.  In place: with values that are returned the compiler needs
+// more registers than there are.  An operator hands a hook to the maths job; with_epilogue picks it at run time, before
+// the loop over tiles.
 #pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "mkernel/types.h"
 
@@ -37,7 +44,8 @@ __device__ inline float2 unpack(__nv_bfloat162 pair) {
 __device__ inline float2 unpack(__half2 pair) { return __half22float2(pair); }
 
 struct Plain {
-  __device__ void operator()(float&, float&, int) const {}
+  static constexpr int kFold = 1;
+  __device__ void operator()(float&, float&, int, int) const {}
 };
 
 struct Identity {
@@ -53,10 +61,11 @@ struct Silu {
 // f(x + bias[col]), a null bias being zeros; columns past n are not stored, so their bias is not read.
 template <class Element, class Activation>
 struct Bias {
+  static constexpr int kFold = 1;
   const Element* bias;
   int n;
 
-  __device__ void operator()(float& x, float& y, int col) const {
+  __device__ void operator()(float& x, float& y, int, int col) const {
     float2 b{0, 0};
     if (bias != nullptr && col < n) b = unpack(*reinterpret_cast<const Pair*>(bias + col));
     x = Activation::apply(x + b.x);
@@ -65,6 +74,15 @@ struct Bias {
 
  private:
   using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
+};
+
+// silu(gate) · up, of columns in turns (GatedColumns in result_boxes.h).
+struct SwiGlu {
+  static constexpr int kFold = 2;
+  __device__ void operator()(float& x, float& y, float up_x, float up_y, int, int) const {
+    x = Silu::apply(x) * up_x;
+    y = Silu::apply(y) * up_y;
+  }
 };
 
 // Calls body with the hook that fits; the usual one comes first, in the code too.

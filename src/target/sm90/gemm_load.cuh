@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/math.h"
+#include "mkernel/types.h"
 #include "target/sm90/gemm_shared.cuh"
 
 namespace mk::sm90 {
@@ -13,10 +14,9 @@ namespace mk::sm90 {
 template <class Config, class Element, BOrder kOrder>
 class LoadJob {
  public:
-  __device__ LoadJob(GemmShared<Config, Element>& shared, const CUtensorMap* b, int64_t k)
-      : shared_(shared), b_(b), k_blocks_(static_cast<int>((k + Config::kTileK - 1) / Config::kTileK)) {
+  __device__ explicit LoadJob(GemmShared<Config, Element>& shared) : shared_(shared) {
     prepare_loads(shared);
-    loads_prepared<Config>();
+    prepared<Config>();
   }
 
   // The whole warp calls this, and what comes after it.
@@ -24,35 +24,35 @@ class LoadJob {
   // Meets the block, with some blocks of k of the first tile under way.  All at once would come in at the same late
   // time, so half of the stages wait until the first block is there.  Stages of a cluster are filled by all its blocks,
   // so there only A comes before all have met.
-  __device__ void begin(const CUtensorMap* a, const TileCoords& at) {
-    begun_ = min_of(Config::kCluster > 1 ? Config::kStages : Config::kStages / 2, k_blocks_);
+  __device__ void begin(const TileOperands& of, const TileCoords& at) {
+    begun_ = min_of(Config::kCluster > 1 ? Config::kStages : Config::kStages / 2, of.k_blocks);
     if (is_one_lane()) {
 #pragma unroll 1  // little code: it comes out of memory, too
       for (int block = 0; block < begun_; ++block) {
         if constexpr (Config::kCluster > 1) {
-          load_a(a, at, block, block);
+          load_a(of, at, block, block);
         } else {
-          load_block(a, at, block);
+          load_block(of, at, block);
         }
       }
     }
     __syncwarp();
-    begin_loads<Config>();
+    wait_for_prepared<Config>();
     if (Config::kCluster > 1 && is_one_lane()) {
 #pragma unroll 1
-      for (int block = 0; block < begun_; ++block, ++cursor_) load_b(at, block, block);
+      for (int block = 0; block < begun_; ++block, ++cursor_) load_b(of, at, block, block);
     }
   }
 
   // Begins, too, if that was not done.
-  __device__ void load(const CUtensorMap* a, const TileCoords& at) {
-    if (begun_ == 0) begin(a, at);
+  __device__ void load(const TileOperands& of, const TileCoords& at) {
+    if (begun_ == 0) begin(of, at);
     const int begun = tiles_ == 0 ? begun_ : 0;
     if (is_one_lane()) {
       if (Config::kCluster == 1 && begun > 0) wait_phase(&shared_.full[0], 0);  // see begin
-      for (int block = begun; block < k_blocks_; ++block) {
+      for (int block = begun; block < of.k_blocks; ++block) {
         wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
-        load_block(a, at, block);
+        load_block(of, at, block);
       }
     }
     ++tiles_;
@@ -61,7 +61,7 @@ class LoadJob {
 
   // A block may have no tile at all.  Blocks of a cluster free this one's stages from afar: it stays until they have.
   __device__ void finish() {
-    if (begun_ == 0) begin_loads<Config>();
+    if (begun_ == 0) wait_for_prepared<Config>();
     if constexpr (Config::kCluster > 1) {
       if (is_one_lane()) {
         for (int stage = 0; stage < Config::kStages; ++stage, ++cursor_) {
@@ -86,48 +86,46 @@ class LoadJob {
       kOrder == BOrder::kNK ? 2 * Config::kTileK * (Config::kTileM + Config::kTileN) : Config::kStageBytes;
 
   // Into a stage that is empty.
-  __device__ void load_block(const CUtensorMap* a, const TileCoords& at, int block) {
-    load_a(a, at, block, cursor_.slot);
-    load_b(at, block, cursor_.slot);
+  __device__ void load_block(const TileOperands& of, const TileCoords& at, int block) {
+    load_a(of, at, block, cursor_.slot);
+    load_b(of, at, block, cursor_.slot);
     ++cursor_;
   }
 
-  __device__ void load_a(const CUtensorMap* a, const TileCoords& at, int block, int stage) {
+  __device__ void load_a(const TileOperands& of, const TileCoords& at, int block, int stage) {
     uint64_t* full = &shared_.full[stage];
     ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, uint32_t{kBlockBytes});
     const int32_t from[3] = {block * Config::kTileK, at.row, at.a_shard};
-    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[stage], a, from, full);
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[stage], of.a, from, full);
   }
 
-  __device__ void load_b(const TileCoords& at, int block, int stage) {
+  __device__ void load_b(const TileOperands& of, const TileCoords& at, int block, int stage) {
     const int k = block * Config::kTileK;
     const int first = Config::kCluster > 1 ? static_cast<int>(block_in_cluster()) * kCols : 0;
     if constexpr (kOrder == BOrder::kNK) {
-      const int32_t from[3] = {k, at.col + first, 0};
-      load_box(stage, first * Config::kTileK, from);
+      const int32_t from[3] = {k, at.col + first, at.b_shard};
+      load_box(of.b, stage, first * Config::kTileK, from);
     } else {
 #pragma unroll
       for (int box = 0; box < kCols; box += Config::kBox) {
-        const int32_t from[3] = {at.col + first + box, k, 0};
-        load_box(stage, (first + box) * Config::kTileK, from);
+        const int32_t from[3] = {at.col + first + box, k, at.b_shard};
+        load_box(of.b, stage, (first + box) * Config::kTileK, from);
       }
     }
   }
 
-  __device__ void load_box(int stage, int to, const int32_t (&from)[3]) {
+  __device__ void load_box(const CUtensorMap* map, int stage, int to, const int32_t (&from)[3]) {
     uint64_t* full = &shared_.full[stage];
     Element* b = shared_.b[stage] + to;
     if constexpr (Config::kCluster > 1) {
       constexpr uint16_t kEveryBlock = (1 << Config::kCluster) - 1;
-      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, b, b_, from, full, kEveryBlock);
+      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, b, map, from, full, kEveryBlock);
     } else {
-      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, b, b_, from, full);
+      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, b, map, from, full);
     }
   }
 
   GemmShared<Config, Element>& shared_;
-  const CUtensorMap* b_;
-  const int k_blocks_;
   Cursor<Config::kStages> cursor_;
   int begun_ = 0;  // blocks of k of the first tile that did not wait for a stage
   int64_t tiles_ = 0;

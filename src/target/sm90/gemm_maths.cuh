@@ -2,13 +2,16 @@
 // target/sm90/gemm_maths.cuh — the maths job: a warpgroup multiplies its part of each tile.
 //
 // One group of wgmmas is always in flight inside a tile.  A finished tile is rounded to 16 bits, which
-// halves its registers, and is handed to the store job box by box between the first blocks of k of the
+// halves its registers, or folded, and is handed to the store job box by box between the first blocks of k of the
 // next tile, while the tensor cores work on that one.
 #pragma once
 
 #include "target/sm90/box_image.h"
 #include "target/sm90/epilogue.cuh"
+#include "target/sm90/fragment.h"
 #include "target/sm90/gemm_shared.cuh"
+#include "target/sm90/result_boxes.h"
+#include "target/sm90/wgmma.cuh"
 
 namespace mk::sm90 {
 
@@ -16,44 +19,72 @@ namespace mk::sm90 {
 // the right edge are narrower.
 enum class Staging { kTensor, kImage };
 
-template <class Config, class Element, BOrder kOrder, Staging kStaging = Staging::kTensor>
+// What the maths job must know of a tile.
+struct MathsTile {
+  int k_blocks = 1;  // as the load job has them
+  int row = 0;       // of C: where the tile's result begins
+  int col = 0;
+  int cols = 0;  // of C, from `col` on; only for an image
+};
+
+// Results: ResultBoxes of this Config.
+template <class Config, class Element, BOrder kOrder, Staging kStaging = Staging::kTensor,
+          class Results = ResultBoxes<Config>>
 class MathsJob {
-  static_assert(kStaging == Staging::kTensor || Config::kNarrowBox == 0,
-                "boxes of an image are narrow at its edge only");
+  static_assert(kStaging == Staging::kTensor || Results::kNarrow == 0, "boxes of an image are narrow at its edge only");
 
  public:
   // The consumers are the second warpgroup of the block and those after it.
-  __device__ MathsJob(GemmShared<Config, Element>& shared, int64_t k)
-      : shared_(shared), k_blocks_(static_cast<int>((k + Config::kTileK - 1) / Config::kTileK)) {}
+  __device__ explicit MathsJob(GemmShared<Config, Element>& shared) : shared_(shared) {}
 
-  // Every sum passes `hook`, of epilogue.cuh.  `cols` are left of C from the tile's first column on.
+  // Goes on where `before` stops: the next tiles have results of another kind, or a B in another order.  Only if there
+  // is a next tile; `before` is not finished, but its last tile handed out.
+  template <BOrder kOtherOrder, Staging kOtherStaging, class OtherResults>
+  __device__ explicit MathsJob(MathsJob<Config, Element, kOtherOrder, kOtherStaging, OtherResults>& before)
+      : shared_(before.shared_) {
+    before.hand_out_all();
+    cursor_ = before.cursor_;
+    c_cursor_ = before.c_cursor_;
+  }
+
+  // Every sum passes `hook`, of epilogue.cuh.
   template <class Hook>
-  __device__ void multiply(int tile_col, int cols, const Hook& hook) {
+  __device__ void multiply(const MathsTile& tile, const Hook& hook) {
     Sums sums;
     int block = 0;
     if (pending_) {
 #pragma unroll
-      for (int box = 0; box < Config::kBoxesPerPart; ++box) {
-        if (block < k_blocks_) multiply_block(sums, block++);
+      for (int box = 0; box < Results::kPerPart; ++box) {
+        if (block < tile.k_blocks) multiply_block(sums, block++);
         hand_out(box);
       }
     }
-    for (; block < k_blocks_; ++block) multiply_block(sums, block);
+    for (; block < tile.k_blocks; ++block) multiply_block(sums, block);
     wgmma_wait<0>();
 #pragma unroll
     for (int slab = 0; slab < Config::kSlabs; ++slab) wgmma_results(sums[slab]);
     release_stage_before();
-    round(sums, tile_col + part_col(), hook);
+    round(sums, tile.row + part_row(), tile.col + part_col() / Results::kFold, hook);
     pending_ = true;
-    if constexpr (kStaging == Staging::kImage) pending_cols_ = cols - part_col();
+    if constexpr (kStaging == Staging::kImage) pending_cols_ = tile.cols - part_col() / Results::kFold;
+  }
+
+  // Hands the tile before out at once, not while the next one is multiplied.  Before a tile whose operands are results
+  // of this launch, on which its load job waits: what it waits for may be that tile, here or, by way of other blocks
+  // that wait as well, anywhere.  Only if there is a next tile.
+  __device__ void hand_out_all() {
+    if (!pending_) return;
+#pragma unroll
+    for (int box = 0; box < Results::kPerPart; ++box) hand_out(box);
+    pending_ = false;
   }
 
   // Hands the last tile out.
   __device__ void finish() {
     if (!pending_) return;
 #pragma unroll
-    for (int box = 0; box < Config::kBoxesPerPart; ++box) {
-      if constexpr (Config::kLastThroughA) {
+    for (int box = 0; box < Results::kPerPart; ++box) {
+      if constexpr (Results::kLastThroughA) {
         write_box(box, last_box(shared_, consumer(), box));
         tell(&shared_.last_full[consumer()][box]);
       } else {
@@ -63,11 +94,15 @@ class MathsJob {
   }
 
  private:
+  template <class, class, BOrder, Staging, class>
+  friend class MathsJob;
+
   // Registers are scarce here: what is cheap to work out again is not kept.
   __device__ static int consumer() { return static_cast<int>(threadIdx.x) / 128 - 1; }
   __device__ static int thread() { return static_cast<int>(threadIdx.x) % 128; }
 
   using Sums = float[Config::kSlabs][Config::kPartN / 2];
+  using Image = BoxImageOf<Results::kElementBytes>;
 
   __device__ int part_row() const { return Config::kConsumersAlongM == 1 ? 0 : consumer() * Config::kPartM; }
   __device__ int part_col() const { return Config::kConsumersAlongM == 1 ? consumer() * Config::kPartN : 0; }
@@ -113,15 +148,35 @@ class MathsJob {
   }
 
   template <class Hook>
-  __device__ void round(Sums& sums, int col, const Hook& hook) {
-    const int first = col + thread() % 4 * 2;
+  __device__ void round(Sums& sums, int first_row, int first_col, const Hook& hook) {
+    static_assert(Hook::kFold == Results::kFold);
+    const int own_row = first_row + Fragment::sum_row(thread(), 0);
+    const int own_col = first_col + Fragment::sum_col(thread(), 0);
 #pragma unroll
     for (int slab = 0; slab < Config::kSlabs; ++slab) {
 #pragma unroll
-      for (int i = 0; i < Config::kPartN / 2; i += 2) {
-        hook(sums[slab][i], sums[slab][i + 1], first + i / 4 * 8);
-        rounded_[slab][i / 2] = pack<Element>(sums[slab][i], sums[slab][i + 1]);
+      for (int i = 0; i < Results::kPartN / 2; i += 2) {
+        const int row = own_row + slab * 64 + Fragment::sum_row(0, i);
+        const int col = own_col + Fragment::sum_col(0, i);
+        float(&d)[Config::kPartN / 2] = sums[slab];
+        if constexpr (Results::kFold == 1) {
+          hook(d[i], d[i + 1], row, col);
+          keep(slab, i, d[i], d[i + 1]);
+        } else {
+          const int gate = i / 4 * 8 + i % 4;  // the up's group of 8 columns is the one after the gate's: 4 sums on
+          hook(d[gate], d[gate + 1], d[gate + 4], d[gate + 5], row, col);
+          keep(slab, i, d[gate], d[gate + 1]);
+        }
       }
+    }
+  }
+
+  __device__ void keep(int slab, int i, float x, float y) {
+    if constexpr (Results::kElementBytes == 2) {
+      pending_words_[slab][i / 2] = pack<Element>(x, y);
+    } else {
+      pending_words_[slab][i] = __float_as_uint(x);
+      pending_words_[slab][i + 1] = __float_as_uint(y);
     }
   }
 
@@ -134,27 +189,46 @@ class MathsJob {
   }
 
   __device__ void write_box(int box, Element* to) {
-    const int across = box % Config::kBoxesAcross;
-    const uint32_t* values = rounded_[box / Config::kBoxesAcross] + across * 16;
+    const int across = box % Results::kAcross;
+    const uint32_t* words = pending_words_[box / Results::kAcross] + across * 16;
+    const int width = Results::is_narrow(across * Results::kCols) ? Results::kNarrow : Results::kCols;
+    const int cols = kStaging == Staging::kImage ? pending_cols_ - across * Results::kCols : width;
+    if constexpr (Results::kElementBytes == 2) {
+      write_pairs(words, width, cols, to);
+    } else {
+      write_floats(words, width, cols, to);
+    }
+  }
+
+  __device__ static void write_pairs(const uint32_t* words, int width, int cols, Element* to) {
     const int lane = thread() % 32;
     // stmatrix: lanes 0-7 address rows 0-7, lanes 8-15 rows 8-15, lanes 16-31 the next 8 columns.
     const int row = thread() / 32 * 16 + lane % 16;
-    const int width = Config::is_narrow(across * Config::kBox) ? Config::kNarrowBox : Config::kBox;
-    const int cols = kStaging == Staging::kImage ? pending_cols_ - across * Config::kBox : width;
 #pragma unroll
-    for (int pair = 0; pair < Config::kBox / 16; ++pair) {
+    for (int pair = 0; pair < Results::kCols / 16; ++pair) {
       if (pair * 16 >= width) continue;
-      const uint32_t* v = values + pair * 4;
+      const uint32_t* v = words + pair * 4;
       store_matrices(shared_address(to) + staged_at(row, pair * 2 + lane / 16, cols), v[0], v[1], v[2], v[3]);
     }
   }
 
-  // Where 8 columns of a row of a box with `cols` columns go, in bytes.  A narrow box of an image leaves the end of
+  __device__ static void write_floats(const uint32_t* words, int width, int cols, Element* to) {
+#pragma unroll
+    for (int i = 0; i < 16; i += 2) {
+      const int col = Fragment::sum_col(thread(), i);
+      if (i / 4 * 8 >= width) continue;
+      const int at = staged_at(Fragment::sum_row(thread(), i), col / Image::kChunkCols, cols);
+      std::byte* const pair = reinterpret_cast<std::byte*>(to) + at + col % Image::kChunkCols * 4;
+      *reinterpret_cast<uint2*>(pair) = {words[i], words[i + 1]};
+    }
+  }
+
+  // Where a chunk of a row of a box with `cols` columns goes, in bytes.  A narrow box of an image leaves the end of
   // its buffer unused: what lies beyond its columns is thrown there.
   __device__ static uint32_t staged_at(int row, int chunk, int cols) {
-    if (cols >= Config::kBox) return BoxImage::in_full_box(row, chunk);
+    if (cols >= Results::kCols) return Image::in_full_box(row, chunk);
     if (kStaging == Staging::kTensor) return in_narrow_tensor_box(row, chunk);
-    return chunk * 8 < cols ? BoxImage::in_narrow_box(row, chunk, cols) : BoxImage::kUnusedChunk;
+    return chunk * Image::kChunkCols < cols ? Image::in_narrow_box(row, chunk, cols) : Image::kUnusedChunk;
   }
 
   // TMA's swizzle of rows of 64 bytes: two rows share a number to swizzle with.
@@ -169,12 +243,11 @@ class MathsJob {
   }
 
   GemmShared<Config, Element>& shared_;
-  const int k_blocks_;
   Cursor<Config::kStages> cursor_;
   Cursor<Config::kStoreBuffers> c_cursor_;
   bool pending_ = false;
   int pending_cols_ = 0;
-  uint32_t rounded_[Config::kSlabs][Config::kPartN / 4];
+  uint32_t pending_words_[Config::kSlabs][Results::kWords];
 };
 
 }  // namespace mk::sm90

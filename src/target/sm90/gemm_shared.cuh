@@ -24,6 +24,7 @@
 
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/gemm_config.h"
+#include "target/sm90/pipeline.cuh"
 #include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
@@ -32,6 +33,7 @@ template <class Config, class Element>
 struct GemmShared {
   using Ring = InsideRing<Config::kRingPiece>;
   static_assert(Config::kRingPiece == 0 || sizeof(Ring) <= Config::kRingBytes);
+  static_assert(registers_fit(Config::kJobRegisters, Config::kConsumers, Config::kMathsRegisters));
 
   alignas(1024) Element a[Config::kStages][Config::kTileM * Config::kTileK];
   alignas(1024) Element b[Config::kStages][Config::kStageN * Config::kTileK];
@@ -45,53 +47,49 @@ struct GemmShared {
   int64_t void_from;  // count of tiles in this block before the first that is not computed
 };
 
+// What a tile is a product of.  Every tile of a block may have its own; blocks of a cluster have the same B and as many
+// blocks of k.
+struct TileOperands {
+  const CUtensorMap* a = nullptr;
+  const CUtensorMap* b = nullptr;
+  int k_blocks = 1;  // at least 1; see blocks_of_k
+};
+
+template <class Config>
+__device__ int blocks_of_k(int64_t k) {
+  return static_cast<int>((k + Config::kTileK - 1) / Config::kTileK);
+}
+
 // Where a block's tile has its operands and result, in elements.
 struct TileCoords {
   int row = 0;  // in the shard
   int a_shard = 0;
   int c_shard = 0;
   int col = 0;
-};
-
-// A position in a ring of kSlots; only ++ moves it.
-template <int kSlots>
-struct Cursor {
-  int slot = 0;
-  uint32_t phase = 0;
-
-  __device__ void operator++() {
-    if (++slot == kSlots) {
-      slot = 0;
-      phase ^= 1;
-    }
-  }
+  int b_shard = 0;
 };
 
 // What the load job needs.  Its warp calls this, before begin_jobs.
 template <class Config, class Element>
 __device__ void prepare_loads(GemmShared<Config, Element>& shared) {
-  if (is_one_lane()) {
+  prepare([&] {
     for (uint64_t& full : shared.full) ptx::mbarrier_init(&full, 1);
     for (uint64_t& empty : shared.empty) ptx::mbarrier_init(&empty, Config::kConsumers * Config::kCluster);
-    barriers_before_use();
     shared.void_from = INT64_MAX;
-  }
-  __syncwarp();
+  });
 }
 
 // What the maths and store jobs need between them.  Another warp calls this, before begin_jobs.
 template <class Config, class Element>
 __device__ void prepare_stores(GemmShared<Config, Element>& shared) {
   constexpr int kWarps = 4;  // of a consumer, each tells of a box
-  if (is_one_lane()) {
+  prepare([&] {
     for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
       for (uint64_t& full : shared.c_full[consumer]) ptx::mbarrier_init(&full, kWarps);
       for (uint64_t& empty : shared.c_empty[consumer]) ptx::mbarrier_init(&empty, 1);
       for (uint64_t& full : shared.last_full[consumer]) ptx::mbarrier_init(&full, kWarps);
     }
-    barriers_before_use();
-  }
-  __syncwarp();
+  });
 }
 
 // Where a box of a consumer's last tile is staged; see kLastThroughA.
@@ -100,31 +98,6 @@ __device__ Element* last_box(GemmShared<Config, Element>& shared, int consumer, 
   constexpr int kBoxesPerStage = Config::kPartM / Config::kBox;
   Element* own_rows = shared.a[box / kBoxesPerStage] + consumer * Config::kPartM * Config::kTileK;
   return own_rows + box % kBoxesPerStage * Config::kBox * Config::kTileK;
-}
-
-// Every thread of the block comes here before it uses what another thread prepared, here or in another block.
-// The load job's warp has the same in two halves: blocks of a cluster hear of its barriers while it works its first
-// tile out.
-template <class Config>
-__device__ void begin_jobs() {
-  if constexpr (Config::kCluster > 1) {
-    arrive_at_cluster();
-    wait_for_cluster();
-  } else {
-    __syncthreads();
-  }
-}
-template <class Config>
-__device__ void loads_prepared() {
-  if constexpr (Config::kCluster > 1) arrive_at_cluster();
-}
-template <class Config>
-__device__ void begin_loads() {
-  if constexpr (Config::kCluster > 1) {
-    wait_for_cluster();
-  } else {
-    __syncthreads();
-  }
 }
 
 }  // namespace mk::sm90

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "target/sm90/gemm_shared.cuh"
+#include "target/sm90/result_boxes.h"
 
 namespace mk::sm90 {
 
@@ -11,17 +12,19 @@ class StoreJob {
  public:
   __device__ explicit StoreJob(GemmShared<Config, Element>& shared) : shared_(shared) {}
 
-  // Calls send_box(box, row, col), with row and col inside the block's tile, for each box of 64 rows and
-  // 64 columns, or fewer if Config::is_narrow(col), in turn; it issues bulk copies out of the box.  False: the tile is
-  // void, nothing was sent.
-  template <class SendBox>
+  // Calls send_box(box, row, col), with row and col inside the tile's result, for each of its boxes (result_boxes.h) in
+  // turn; it issues bulk copies out of the box.  False: the tile is void, nothing was sent.  `Results` is that of the
+  // maths job that made the tile.
+  template <class Results = ResultBoxes<Config>, class SendBox>
   __device__ bool store(SendBox&& send_box) {
     bool is_void = false;
-    for (int box = 0; box < Config::kBoxesPerPart; ++box, ++cursor_) {
+    for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
       for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
         wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
         is_void = is_void || shared_.void_from <= tiles_;
-        if (!is_void) send_box(shared_.c[consumer][cursor_.slot], row_of(consumer, box), col_of(consumer, box));
+        if (!is_void) {
+          send_box(shared_.c[consumer][cursor_.slot], Results::row_of(consumer, box), Results::col_of(consumer, box));
+        }
         ptx::cp_async_bulk_commit_group();
         free_all_but_last(&shared_.c_empty[consumer][cursor_.slot]);
       }
@@ -33,17 +36,19 @@ class StoreJob {
   }
 
   // The same for the last tile of the block.
-  template <class SendBox>
+  template <class Results = ResultBoxes<Config>, class SendBox>
   __device__ bool store_last(SendBox&& send_box) {
-    if constexpr (!Config::kLastThroughA) return store(send_box);
+    if constexpr (!Results::kLastThroughA) return store<Results>(send_box);
     bool is_void = false;
 #pragma unroll
     for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
 #pragma unroll
-      for (int box = 0; box < Config::kBoxesPerPart; ++box) {
+      for (int box = 0; box < Results::kPerPart; ++box) {
         wait_phase(&shared_.last_full[consumer][box], 0);
         is_void = shared_.void_from <= tiles_;
-        if (!is_void) send_box(last_box(shared_, consumer, box), row_of(consumer, box), col_of(consumer, box));
+        if (!is_void) {
+          send_box(last_box(shared_, consumer, box), Results::row_of(consumer, box), Results::col_of(consumer, box));
+        }
       }
     }
     ptx::cp_async_bulk_commit_group();
@@ -51,9 +56,9 @@ class StoreJob {
   }
 
   // One or the other: `after` more tiles of the block follow.
-  template <class SendBox>
+  template <class Results = ResultBoxes<Config>, class SendBox>
   __device__ bool store_one(int64_t after, SendBox&& send_box) {
-    return after > 0 ? store(send_box) : store_last(send_box);
+    return after > 0 ? store<Results>(send_box) : store_last<Results>(send_box);
   }
 
   // Everything sent so far has been read: shared memory may go.  It lands before the kernel ends.
@@ -63,15 +68,6 @@ class StoreJob {
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 
  private:
-  __device__ static int row_of(int consumer, int box) {
-    const int part = Config::kConsumersAlongM == 1 ? 0 : consumer * Config::kPartM;
-    return part + box / Config::kBoxesAcross * Config::kBox;
-  }
-  __device__ static int col_of(int consumer, int box) {
-    const int part = Config::kConsumersAlongM == 1 ? consumer * Config::kPartN : 0;
-    return part + box % Config::kBoxesAcross * Config::kBox;
-  }
-
   // The copies before the last have read their box: its buffer may be filled again.
   __device__ void free_all_but_last(uint64_t* last) {
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});

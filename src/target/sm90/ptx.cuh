@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/ptx.cuh — every inline PTX instruction of the project.
+// target/sm90/ptx.cuh — the inline PTX instructions of the project.
 //
 // What CCCL's cuda::ptx has is used from there; here are only instructions it lacks, and names by
-// purpose for the fences.
+// purpose for the fences.  The tensor cores' own are in wgmma.cuh.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -12,8 +12,6 @@
 #include <cuda/atomic>
 #include <cuda/ptx>
 #include <type_traits>
-
-#include "mkernel/types.h"
 
 namespace mk::sm90 {
 
@@ -37,6 +35,9 @@ __device__ inline void rows_before_async_reads() { ptx::fence_proxy_async(ptx::s
 // Ordinary stores to shared memory before a TMA store reads them.
 __device__ inline void shared_stores_before_tma() { ptx::fence_proxy_async(ptx::space_shared); }
 
+// Ordinary stores to shared memory before wgmmas read them.  Each writing thread calls it, then all meet at a barrier.
+__device__ inline void shared_stores_before_wgmma() { ptx::fence_proxy_async(ptx::space_shared); }
+
 // Barriers this thread has initialised, before any thread or the copy engine uses them.
 __device__ inline void barriers_before_use() { ptx::fence_mbarrier_init(ptx::sem_release, ptx::scope_cluster); }
 
@@ -57,6 +58,21 @@ __device__ inline bool is_one_lane() {
 __device__ inline void wait_phase(uint64_t* barrier, uint32_t parity) {
   while (!ptx::mbarrier_try_wait_parity(barrier, parity)) {
   }
+}
+
+// Barriers by name, for some of a block's warps.  A kernel names its own in an enum by purpose, with numbers from 1 to
+// 15: 0 is __syncthreads.  A phase is over when `threads` threads, a multiple of 32, have come; those that sync wait
+// for it, those that arrive do not.  It orders their ordinary accesses to memory, of those that arrive before those
+// that sync. Whole warps call it.
+template <class Name>
+__device__ inline void sync_at(Name barrier, int threads) {
+  static_assert(std::is_enum_v<Name>);
+  asm volatile("bar.sync %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");
+}
+template <class Name>
+__device__ inline void arrive_at(Name barrier, int threads) {
+  static_assert(std::is_enum_v<Name>);
+  asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");
 }
 
 // Arrives at the same barrier of another block of the cluster; pairs with wait_phase there.  It says that
@@ -106,112 +122,7 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
-// ---- tensor cores ----------------------------------------------------------------------------------
-
-__device__ inline void wgmma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-
-__device__ inline void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-
-// Waits until at most kPending committed groups are unfinished.
-template <int kPending>
-__device__ inline void wgmma_wait() {
-  asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
-}
-
-// After wgmma_wait: keeps the compiler from reading sums before it.
-template <int kCount>
-__device__ inline void wgmma_results(float (&d)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
-
-// Describes an operand in shared memory, 128-byte swizzled; strides in bytes.
-__device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_bytes, uint32_t stride_bytes) {
-  constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
-  return kSwizzle128 | static_cast<uint64_t>(stride_bytes >> 4) << 32 |
-         static_cast<uint64_t>(leading_bytes >> 4) << 16 | ((address & 0x3ffff) >> 4);
-}
-
-#define MK_ACC4(d, i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
-#define MK_ACC16(d, i) MK_ACC4(d, i), MK_ACC4(d, i + 4), MK_ACC4(d, i + 8), MK_ACC4(d, i + 12)
-#define MK_ACC32(d, i) MK_ACC16(d, i), MK_ACC16(d, i + 16)
-#define MK_ACC_64(d) MK_ACC32(d, 0)
-#define MK_ACC_128(d) MK_ACC32(d, 0), MK_ACC32(d, 32)
-#define MK_ACC_192(d) MK_ACC32(d, 0), MK_ACC32(d, 32), MK_ACC32(d, 64)
-#define MK_ACC_224(d) MK_ACC_192(d), MK_ACC16(d, 96)
-#define MK_ACC_256(d) MK_ACC32(d, 0), MK_ACC32(d, 32), MK_ACC32(d, 64), MK_ACC32(d, 96)
-
-#define MK_REGS_64                                                         \
-  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, " \
-  "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define MK_REGS_128                                                                  \
-  MK_REGS_64                                                                         \
-  ", "                                                                               \
-  "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-  "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-#define MK_REGS_192                                                                  \
-  MK_REGS_128                                                                        \
-  ", "                                                                               \
-  "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, " \
-  "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-#define MK_REGS_224 \
-  MK_REGS_192       \
-  ", "              \
-  "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
-#define MK_REGS_256 \
-  MK_REGS_224       \
-  ", "              \
-  "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-
-// `a_at` … are the numbers of the operands after the sums.
-#define MK_WGMMA(n, type, a_at, b_at, accumulate_at, transposed_at)                             \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #accumulate_at                              \
-               ", 0;\n"                                                                         \
-               "wgmma.mma_async.sync.aligned.m64n" #n "k16.f32." type "." type " {" MK_REGS_##n \
-               "}, %" #a_at ", %" #b_at ", p, 1, 1, 0, %" #transposed_at ";\n}\n"               \
-               : MK_ACC_##n(d)                                                                  \
-               : "l"(a), "l"(b), "r"(static_cast<int>(accumulate)), "n"(kTransposed))
-#define MK_WGMMA_OF(type)                               \
-  if constexpr (kN == 64) {                             \
-    MK_WGMMA(64, type, 32, 33, 34, 35);                 \
-  } else if constexpr (kN == 128) {                     \
-    MK_WGMMA(128, type, 64, 65, 66, 67);                \
-  } else if constexpr (kN == 192) {                     \
-    MK_WGMMA(192, type, 96, 97, 98, 99);                \
-  } else if constexpr (kN == 224) {                     \
-    MK_WGMMA(224, type, 112, 113, 114, 115);            \
-  } else {                                              \
-    static_assert(kN == 256, "no wgmma of this width"); \
-    MK_WGMMA(256, type, 128, 129, 130, 131);            \
-  }
-
-// d = a·b (+ d if `accumulate`): 64 × kN × 16, A with k contiguous; B with n contiguous if it lies as
-// [K,N], with k contiguous if as [N,K].
-template <class Element, int kN, BOrder kOrder>
-__device__ inline void wgmma(float (&d)[kN / 2], uint64_t a, uint64_t b, bool accumulate) {
-  constexpr int kTransposed = kOrder == BOrder::kKN ? 1 : 0;
-  if constexpr (std::is_same_v<Element, __nv_bfloat16>) {
-    MK_WGMMA_OF("bf16")
-  } else {
-    MK_WGMMA_OF("f16")
-  }
-}
-
-#undef MK_WGMMA_OF
-#undef MK_WGMMA
-#undef MK_REGS_256
-#undef MK_REGS_224
-#undef MK_REGS_192
-#undef MK_REGS_128
-#undef MK_REGS_64
-#undef MK_ACC_256
-#undef MK_ACC_224
-#undef MK_ACC_192
-#undef MK_ACC_128
-#undef MK_ACC_64
-#undef MK_ACC32
-#undef MK_ACC16
-#undef MK_ACC4
+// ---- shared memory -----------------------------------------------------------------------------------
 
 // Stores four 8 × 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ inline void store_matrices(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {

@@ -13,7 +13,7 @@
 
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/epilogue.cuh"
-#include "target/sm90/gemm_shared.cuh"
+#include "target/sm90/pipeline.cuh"
 
 namespace mk::sm90 {
 

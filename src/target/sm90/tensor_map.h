@@ -1,37 +1,67 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/tensor_map.h — how TMA sees a matrix that is cut into shards.
+// target/sm90/tensor_map.h — how TMA sees a tensor: up to five dimensions, the innermost first.
 //
-// Three dimensions: columns, rows of a shard, shards.  What lies outside is read as zero and not
-// written, so every tail, the one inside a shard too, is TMA's business.
+// What lies outside is read as zero and not written, so every tail is TMA's business.  Data, and every stride but the
+// innermost, which is one element, are multiples of 16 bytes.
 #pragma once
 
 #include <cuda.h>
 
+#include <array>
 #include <cstdint>
+#include <initializer_list>
 
 #include "mkernel/types.h"
+#include "target/sm90/ragged_rows.h"
 
 namespace mk::sm90 {
 
+struct TensorView {
+  static constexpr int kMostRank = 5;
+
+  const void* data = nullptr;
+  DType dtype = DType::kBf16;
+  int rank = 1;
+  std::array<int64_t, kMostRank> sizes{};    // in elements
+  std::array<int64_t, kMostRank> strides{};  // in elements; strides[0] is not looked at
+
+  // One without gaps.
+  static TensorView packed(const void* data, DType dtype, std::initializer_list<int64_t> sizes);
+};
+
+// Of 16-byte chunks in shared memory, over so many bytes: a chunk's number is changed by that of its row of 128 bytes.
+// kByRow: over the rows of the box, if they are 128, 64 or 32 bytes; else not at all.
+enum class Swizzle { kByRow, kNone, k32, k64, k128 };
+
+struct TensorBox {
+  std::array<int, TensorView::kMostRank> sizes{};  // 256 at most; a row is a multiple of 16 bytes
+  Swizzle swizzle = Swizzle::kByRow;
+};
+
+CUtensorMap make_tensor_map(const TensorView& view, const TensorBox& box);
+
+// A matrix that is cut into shards, or a row of matrices: columns, rows of a shard, shards.
 struct ShardedMatrix {
   const void* data = nullptr;
-  DType dtype = DType::kBf16;  // bf16 or fp16
+  DType dtype = DType::kBf16;
   int64_t cols = 0;
   int64_t shard_rows = 0;
   int64_t shards = 1;
 };
 
-// A box is box_cols × box_rows of one shard; in shared memory its rows, of 64 or 32 columns, are swizzled over their
-// whole 128 or 64 bytes.
+// A box is box_cols × box_rows of one shard.
 CUtensorMap make_tensor_map(const ShardedMatrix& matrix, int box_cols, int box_rows);
 
-// The right operand of a GEMM, in boxes as LoadJob takes them.
+// A matrix in boxes that may end at any row; a copy's coordinates are RaggedRows::box.
+CUtensorMap make_ragged_map(const void* data, DType dtype, const RaggedRows& matrix, int box_cols);
+
+// The right operand of a GEMM, in boxes as LoadJob takes them; `shards` of them, one after the other.
 template <class Config, BOrder kOrder>
-CUtensorMap make_right_map(const void* b, DType dtype, int64_t n, int64_t k) {
+CUtensorMap make_right_map(const void* b, DType dtype, int64_t n, int64_t k, int64_t shards = 1) {
   if constexpr (kOrder == BOrder::kKN) {
-    return make_tensor_map({b, dtype, n, k, 1}, Config::kBox, Config::kTileK);
+    return make_tensor_map(ShardedMatrix{b, dtype, n, k, shards}, Config::kBox, Config::kTileK);
   } else {
-    return make_tensor_map({b, dtype, k, n, 1}, Config::kTileK, Config::kTileN / Config::kCluster);
+    return make_tensor_map(ShardedMatrix{b, dtype, k, n, shards}, Config::kTileK, Config::kTileN / Config::kCluster);
   }
 }
 
