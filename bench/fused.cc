@@ -101,7 +101,7 @@ void launch_ag_gemm(const FusedRun& run) {
 void launch_ag_gemm_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_ag_gemm(run);
   for_each_rank<AgGemmArgs>(run, [&](int rank, const AgGemmArgs& args) {
-    launch_paced_ag_gemm(run.world, plan, rank, args, run.paces[rank]);
+    launch_paced<ag_gemm_op::Layout>(run.world, plan, rank, dense::operands_of(args), run.paces[rank]);
   });
 }
 
@@ -113,8 +113,9 @@ void launch_gemm_rs(const FusedRun& run) {
 
 void launch_gemm_rs_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_gemm_rs(run);
-  for_each_rank<GemmArgs>(
-      run, [&](int rank, const GemmArgs& args) { launch_paced_gemm_rs(run.world, plan, rank, args, run.paces[rank]); });
+  for_each_rank<GemmArgs>(run, [&](int rank, const GemmArgs& args) {
+    launch_paced<gemm_rs_op::Layout>(run.world, plan, rank, dense::operands_of(args), run.paces[rank]);
+  });
 }
 
 void launch_gemm_ar(const FusedRun& run) {
@@ -126,7 +127,9 @@ void launch_gemm_ar(const FusedRun& run) {
 void launch_gemm_ar_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_gemm_ar(run);
   for_each_rank<GemmArgs>(run, [&](int rank, const GemmArgs& args) {
-    launch_paced_gemm_ar(run.world, plan, path_of(run), rank, args, run.paces[rank]);
+    const auto launch = path_of(run) == AllReducePath::kOneShot ? launch_paced<gemm_ar_op::OneShotLayout>
+                                                                : launch_paced<gemm_ar_op::TwoShotLayout>;
+    launch(run.world, plan, rank, dense::operands_of(args), run.paces[rank]);
   });
 }
 

@@ -1,25 +1,13 @@
 // SPDX-License-Identifier: MIT
-// bench/paced_ag_gemm.cu — the kernels of AllGather+GEMM with links slowed down; bf16, B as [K,N].
-#include "bench/paced_kernels.h"
-#include "bench/paced_link.cuh"
-#include "ops/ag_gemm/ag_gemm_kernel.cuh"
-#include "ops/dense/sm90_launch.h"
-#include "runtime/kernel_registry.h"
+// bench/paced_ag_gemm.cu — the kernels of AllGather+GEMM with links slowed down.
+#include "bench/paced_launch.cuh"
+#include "ops/ag_gemm/ag_gemm_protocol.h"
 
 namespace mk::bench {
-namespace {
 
-const runtime::KernelLoader loader(ag_gemm_op::load_ag_gemm<__nv_bfloat16, BOrder::kKN, PacedLink>);
+static const runtime::KernelLoader loader(load_paced<ag_gemm_op::Layout>);
 
-}  // namespace
-
-void launch_paced_ag_gemm(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args,
-                          const RankPace& pace) {
-  const cudaStream_t stream = dense::stream_of(world.device(), rank, args.stream);
-  const sm90::GemmTile tile = ag_gemm_op::gemm_tile_of(plan.layout<ag_gemm_op::Layout>());
-  sm90::with_tile<sm90::GemmConfigs>(tile, [&]<class Config>() {
-    ag_gemm_op::launch_ag_gemm<Config, __nv_bfloat16, BOrder::kKN, PacedLink>(plan, rank, args, pace, stream);
-  });
-}
+template void launch_paced<ag_gemm_op::Layout>(runtime::WorldState&, const runtime::Plan&, int,
+                                               const dense::GemmOperands&, const RankPace&);
 
 }  // namespace mk::bench

@@ -5,18 +5,15 @@
 #pragma once
 
 #include "bench/pace.h"
-#include "mkernel/ag_gemm.h"
-#include "mkernel/gemm_ar.h"
+#include "ops/dense/gemm_operands.h"
 #include "runtime/plan.h"
 #include "runtime/world_state.h"
 
 namespace mk::bench {
 
-void launch_paced_ag_gemm(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args,
-                          const RankPace& pace);
-void launch_paced_gemm_rs(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args,
-                          const RankPace& pace);
-void launch_paced_gemm_ar(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
-                          const GemmArgs& args, const RankPace& pace);
+// Defined for the Layout of every operator, on the rank's own stream.
+template <class Layout>
+void launch_paced(runtime::WorldState& world, const runtime::Plan& plan, int rank, const dense::GemmOperands& operands,
+                  const RankPace& pace);
 
 }  // namespace mk::bench

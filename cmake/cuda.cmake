@@ -48,18 +48,18 @@ function(mk_check_kernels target)
   set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER "${MKERNEL_CHECK_LAUNCHER}")
 endfunction()
 
-# mk_kernel_sources(<target> <name> HEADERS <files> LAUNCHER <type>): adds the kernels of a launcher (ops/dense/sm90_launch.h)
-# to a target, in a source of their own for each element type and order of B, which <types> stands for.  The source also
-# registers how its kernels are loaded (runtime/kernel_registry.h).
+# mk_kernel_sources(<target> <name> PROTOCOL <file> LAYOUT <type>): adds a GEMM operator's kernels to a target, in a
+# source of their own for each element type and order of B.  The source also registers how its kernels are loaded
+# (runtime/kernel_registry.h).
 function(mk_kernel_sources target name)
-  cmake_parse_arguments(arg "" "LAUNCHER" "HEADERS" ${ARGN})
+  cmake_parse_arguments(arg "" "PROTOCOL;LAYOUT" "" ${ARGN})
   set(includes "")
-  foreach(header ${arg_HEADERS} runtime/kernel_registry.h)
+  foreach(header ${arg_PROTOCOL} ops/dense/gemm_kernel.cuh runtime/kernel_registry.h)
     string(APPEND includes "#include \"${header}\"\n")
   endforeach()
   foreach(dtype Bf16 Fp16)
     foreach(order KN NK)
-      string(REPLACE "<types>" "mk::DType::k${dtype}, mk::BOrder::k${order}" launcher "${arg_LAUNCHER}")
+      set(launcher "mk::dense::GemmLauncher<${arg_LAYOUT}, mk::DType::k${dtype}, mk::BOrder::k${order}>")
       set(source ${CMAKE_BINARY_DIR}/generated/kernels/${name}_${dtype}_${order}.cu)
       file(CONFIGURE OUTPUT ${source} CONTENT
         "${includes}template struct ${launcher};\nstatic const mk::runtime::KernelLoader loader(${launcher}::load);\n")

@@ -3,31 +3,26 @@
 //
 // No World on a GPU can exist then, so these are never reached; they complete the link.
 #include "mkernel/error.h"
-#include "ops/ag_gemm/ag_gemm_targets.h"
-#include "ops/gemm_ar/gemm_ar_targets.h"
-#include "ops/gemm_rs/gemm_rs_targets.h"
+#include "ops/ag_gemm/ag_gemm_problem.h"
+#include "ops/dense/gemm_launch.h"
+#include "ops/gemm_ar/gemm_ar_problem.h"
+#include "ops/gemm_rs/gemm_rs_problem.h"
 #include "runtime/device.h"
 
-namespace mk::ag_gemm_op {
+namespace mk::dense {
 
-void launch_sm90(runtime::WorldState&, const runtime::Plan&, int, const AgGemmArgs&) {
+template <class Layout>
+void launch_gpu(runtime::WorldState&, const runtime::Plan&, int, const GemmOperands&, Stream) {
   throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
 }
 
-}  // namespace mk::ag_gemm_op
+template void launch_gpu<ag_gemm_op::Layout>(runtime::WorldState&, const runtime::Plan&, int, const GemmOperands&,
+                                             Stream);
+template void launch_gpu<gemm_rs_op::Layout>(runtime::WorldState&, const runtime::Plan&, int, const GemmOperands&,
+                                             Stream);
+template void launch_gpu<gemm_ar_op::OneShotLayout>(runtime::WorldState&, const runtime::Plan&, int,
+                                                    const GemmOperands&, Stream);
+template void launch_gpu<gemm_ar_op::TwoShotLayout>(runtime::WorldState&, const runtime::Plan&, int,
+                                                    const GemmOperands&, Stream);
 
-namespace mk::gemm_rs_op {
-
-void launch_sm90(runtime::WorldState&, const runtime::Plan&, int, const GemmArgs&) {
-  throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
-}
-
-}  // namespace mk::gemm_rs_op
-
-namespace mk::gemm_ar_op {
-
-void launch_sm90(runtime::WorldState&, const runtime::Plan&, AllReducePath, int, const GemmArgs&) {
-  throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
-}
-
-}  // namespace mk::gemm_ar_op
+}  // namespace mk::dense

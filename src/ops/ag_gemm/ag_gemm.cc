@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include "ops/ag_gemm/ag_gemm_problem.h"
+#include "ops/ag_gemm/ag_gemm_protocol.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
 #include "ops/dense/dense_plan.h"
+#include "ops/dense/gemm_launch.h"
 #include "ops/host_launch.h"
 #include "ops/split.h"
 
@@ -30,11 +32,7 @@ runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptio
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
-  if (world.device().kind() == DeviceKind::kCuda) {
-    launch_sm90(world, plan, rank, args);
-  } else {
-    launch_cpu(world, plan, rank, args);
-  }
+  dense::launch_rank<Layout>(world, plan, rank, args);
 }
 
 }  // namespace ag_gemm_op

@@ -19,6 +19,7 @@
 #include "mkernel/ag_gemm.h"
 #include "ops/dense/dense_problem.h"
 #include "ops/dense/tile_image.h"
+#include "target/sm90/gemm_config.h"
 
 namespace mk::ag_gemm_op {
 
@@ -57,6 +58,10 @@ struct Layout {
   int64_t part_size = 0;
   Roster roles;
 
+  using Configs = sm90::GemmConfigs;
+  static constexpr bool kSums = false;
+  static constexpr bool kKeepsStep = false;
+  static constexpr uint32_t kGatheredSlot = kGatheredWindow;
   static constexpr bool kGathers = true;  // a rank multiplies rows of others
   static constexpr dense::Output kOutput = dense::Output::kAll;
   // A shard of the result.
@@ -64,7 +69,8 @@ struct Layout {
     return {shard_rows, n, element_bytes, tile_m, tile_n, band, row_blocks, col_blocks};
   }
   MK_HD constexpr int64_t m() const { return world.size() * shard_rows; }
-  MK_HD constexpr int64_t a_rows() const { return shard_rows; }  // of a rank
+  MK_HD constexpr int64_t a_rows() const { return shard_rows; }         // of a rank
+  MK_HD constexpr int num_own_tiles() const { return per_shard.by(); }  // of own rows
   MK_HD constexpr int64_t num_tiles() const { return static_cast<int64_t>(world.size()) * row_blocks * col_blocks; }
   MK_HD constexpr Range rows_of(int row_block) const { return block_range(shard_rows, tile_m, row_block); }
   MK_HD constexpr Range cols_of(int col_block) const { return block_range(n, tile_n, col_block); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/ag_gemm/ag_gemm_targets.h — one launch function and one tiling per target.
+// ops/ag_gemm/ag_gemm_targets.h — what the public call is made of.
 #pragma once
 
 #include "ops/ag_gemm/ag_gemm_problem.h"
@@ -7,10 +7,6 @@
 #include "runtime/world_state.h"
 
 namespace mk::ag_gemm_op {
-
-// Queues the launch of one rank.
-void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
-void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
 
 // Plans and launches some of the ranks: what ag_gemm does for all.
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options);

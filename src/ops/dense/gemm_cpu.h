@@ -9,7 +9,7 @@
 namespace mk::dense {
 
 template <class T, class Layout>
-void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, const HostOperands& operands) {
+void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, const GemmOperands& operands) {
   const auto resolve = [&m](const Place& place) { return m.view().windows.resolve(m.world(), place); };
   HostBody<T, Layout, decltype(resolve)> body(layout, m.rank(), operands, resolve);
   work(m, layout, post, body);
@@ -17,23 +17,17 @@ void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, co
 
 // The plan outlives its launches, and so does its layout.
 template <class Layout>
-void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Tensor& a,
-                const HostOperands& operands) {
+void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmOperands& operands) {
   RankView view = plan.view(rank);
-  view.windows.inputs[0] = static_cast<const std::byte*>(a.data);
+  view.windows.inputs[0] = static_cast<const std::byte*>(operands.a.data);
   const Layout& layout = plan.layout<Layout>();
-  launch_on_host(world, view, layout.roles, [&layout, operands, dtype = a.dtype](cpu::CpuMachine& m, const Post& post) {
-    switch (dtype) {
+  launch_on_host(world, view, layout.roles, [&layout, operands](cpu::CpuMachine& m, const Post& post) {
+    switch (operands.a.dtype) {
       case DType::kBf16: return work_on_host<Bf16>(m, layout, post, operands);
       case DType::kFp16: return work_on_host<Fp16>(m, layout, post, operands);
       case DType::kFp32: return work_on_host<float>(m, layout, post, operands);
     }
   });
-}
-
-template <class Layout>
-void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args) {
-  launch_cpu<Layout>(world, plan, rank, args.a, {.b = args.b.data, .b_order = args.b_order, .c = args.c.data});
 }
 
 }  // namespace mk::dense

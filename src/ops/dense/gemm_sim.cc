@@ -27,9 +27,9 @@ GemmData::GemmData(const Shape& shape, int launches, uint64_t seed) : shape_(sha
   }
 }
 
-HostOperands GemmData::operands(int rank, uint64_t epoch) {
+GemmOperands GemmData::operands(int rank, uint64_t epoch) {
   const size_t at = index(rank, epoch);
-  return {.b = b_[at].data(), .b_order = b_order_, .c = c_[at].data()};
+  return {.a = {}, .b = {b_[at].data()}, .c = {c_[at].data()}, .b_order = b_order_};
 }
 
 void GemmData::count_write(int rank, uint64_t epoch, const Tile& tile) {

@@ -42,7 +42,7 @@ class GemmData {
   const std::byte* a(int rank, uint64_t epoch) const {
     return reinterpret_cast<const std::byte*>(a_[index(rank, epoch)].data());
   }
-  HostOperands operands(int rank, uint64_t epoch);
+  GemmOperands operands(int rank, uint64_t epoch);
   void count_write(int rank, uint64_t epoch, const Tile& tile);
 
   // Empty if every element of every launch is right and was written once; else the first that is not.

@@ -12,27 +12,18 @@
 #include <vector>
 
 #include "base/half.h"
-#include "mkernel/gemm_args.h"
 #include "ops/dense/addends.h"
+#include "ops/dense/gemm_operands.h"
 #include "ops/dense/tile_image.h"
 #include "target/cpu/cpu_gemm.h"
 
 namespace mk::dense {
 
-// Where a rank's B and C are, and what happens to a sum before it is rounded.
-struct HostOperands {
-  const void* b = nullptr;
-  BOrder b_order = BOrder::kKN;
-  void* c = nullptr;
-  const void* bias = nullptr;
-  Activation activation = Activation::kNone;
-};
-
 // Resolve: Place → std::byte*.
 template <class T, class Layout, class Resolve>
 class HostBody {
  public:
-  HostBody(const Layout& layout, int rank, const HostOperands& operands, Resolve resolve)
+  HostBody(const Layout& layout, int rank, const GemmOperands& operands, Resolve resolve)
       : layout_(layout), image_(layout.image()), rank_(rank), operands_(operands), resolve_(std::move(resolve)) {}
 
   void load(const Tile& tile) { rows_ = at(layout_.rows_place(rank_, tile)); }
@@ -42,7 +33,7 @@ class HostBody {
   void multiply(const Tile& tile, const T* rows_of_a) {
     const Range rows = image_.rows_of(tile);
     const Range cols = image_.cols_of(tile);
-    const auto b = cpu::right_operand<T>(operands_.b, operands_.b_order, image_.cols, layout_.k, cols.first);
+    const auto b = cpu::right_operand<T>(operands_.b.data, operands_.b_order, image_.cols, layout_.k, cols.first);
     const T* const bias = operands_.bias == nullptr ? nullptr : static_cast<const T*>(operands_.bias) + cols.first;
     product_.resize(rows.count * cols.count);
     cpu::gemm_tile(rows_of_a, b, product_.data(), rows.count, cols.count, layout_.k, cols.count,
@@ -93,7 +84,7 @@ class HostBody {
     const Range rows = image_.rows_of(tile);
     const Range cols = image_.cols_of(tile);
     const int64_t first = (Layout::kOutput == Output::kAll ? tile.source * image_.rows : 0) + rows.first;
-    T* c = static_cast<T*>(operands_.c) + first * image_.cols + cols.first;
+    T* c = static_cast<T*>(operands_.c.data) + first * image_.cols + cols.first;
     for (int64_t row = 0; row < rows.count; ++row) {
       std::memcpy(c + row * image_.cols, from + row * cols.count, cols.count * sizeof(T));
     }
@@ -102,7 +93,7 @@ class HostBody {
   const Layout& layout_;
   const TileImage image_;
   const int rank_;
-  const HostOperands operands_;
+  const GemmOperands operands_;
   Resolve resolve_;
   const T* rows_ = nullptr;
   std::vector<T> product_;  // what multiply made

@@ -3,7 +3,10 @@
 #include "mkernel/gemm_ar.h"
 
 #include "ops/dense/dense_plan.h"
+#include "ops/dense/gemm_launch.h"
 #include "ops/gemm_ar/gemm_ar_configs.h"
+#include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
+#include "ops/gemm_ar/gemm_ar_protocol.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"
 #include "ops/host_launch.h"
 #include "ops/split.h"
@@ -32,10 +35,10 @@ runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePa
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
                  const GemmArgs& args) {
-  if (world.device().kind() == DeviceKind::kCuda) {
-    launch_sm90(world, plan, path, rank, args);
+  if (path == AllReducePath::kOneShot) {
+    dense::launch_rank<OneShotLayout>(world, plan, rank, args);
   } else {
-    launch_cpu(world, plan, path, rank, args);
+    dense::launch_rank<TwoShotLayout>(world, plan, rank, args);
   }
 }
 

@@ -13,6 +13,7 @@
 #include "core/world_shape.h"
 #include "ops/dense/addends.h"
 #include "ops/dense/tile_image.h"
+#include "target/sm90/gemm_config.h"
 
 namespace mk::gemm_ar_op {
 
@@ -31,6 +32,10 @@ struct OneShotLayout {
   int band = 1;
   Roster roles;
 
+  using Configs = sm90::SoloConfigs;
+  static constexpr int cluster = 1;
+  static constexpr bool kSums = true;
+  static constexpr bool kKeepsStep = true;
   static constexpr bool kGathers = false;  // a rank multiplies rows of others
   static constexpr dense::Output kOutput = dense::Output::kAll;
   MK_HD constexpr const dense::TileImage& image() const { return whole; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm_ar/gemm_ar_targets.h — one launch function per target, and what the public call is made of.
+// ops/gemm_ar/gemm_ar_targets.h — what the public call is made of.
 //
 // A path is kOneShot or kTwoShot here, and a plan is one of that path.
 #pragma once
@@ -9,12 +9,6 @@
 #include "runtime/world_state.h"
 
 namespace mk::gemm_ar_op {
-
-// Queues the launch of one rank.
-void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
-                const GemmArgs& args);
-void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
-                 const GemmArgs& args);
 
 // Plans and launches some of the ranks: what gemm_ar does for all.
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split);

@@ -3,7 +3,9 @@
 #include "mkernel/gemm_rs.h"
 
 #include "ops/dense/dense_plan.h"
+#include "ops/dense/gemm_launch.h"
 #include "ops/gemm_rs/gemm_rs_configs.h"
+#include "ops/gemm_rs/gemm_rs_protocol.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 #include "ops/host_launch.h"
 #include "ops/split.h"
@@ -28,11 +30,7 @@ runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args) {
-  if (world.device().kind() == DeviceKind::kCuda) {
-    launch_sm90(world, plan, rank, args);
-  } else {
-    launch_cpu(world, plan, rank, args);
-  }
+  dense::launch_rank<Layout>(world, plan, rank, args);
 }
 
 }  // namespace gemm_rs_op

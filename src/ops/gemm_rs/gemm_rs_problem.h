@@ -20,6 +20,7 @@
 #include "ops/dense/addends.h"
 #include "ops/dense/dense_problem.h"
 #include "ops/dense/tile_image.h"
+#include "target/sm90/gemm_config.h"
 
 namespace mk::gemm_rs_op {
 
@@ -42,6 +43,10 @@ struct Layout {
   int band = 1;
   Roster roles;
 
+  using Configs = sm90::SoloConfigs;
+  static constexpr int cluster = 1;
+  static constexpr bool kSums = true;
+  static constexpr bool kKeepsStep = true;
   static constexpr bool kGathers = false;  // a rank multiplies rows of others
   static constexpr dense::Output kOutput = dense::Output::kShard;
   MK_HD constexpr const dense::TileImage& image() const { return shard; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm_rs/gemm_rs_targets.h — one launch function per target, and what the public call is made of.
+// ops/gemm_rs/gemm_rs_targets.h — what the public call is made of.
 #pragma once
 
 #include "ops/gemm_rs/gemm_rs_problem.h"
@@ -7,10 +7,6 @@
 #include "runtime/world_state.h"
 
 namespace mk::gemm_rs_op {
-
-// Queues the launch of one rank.
-void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args);
-void launch_sm90(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args);
 
 // Plans and launches some of the ranks: what gemm_rs does for all.
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split);

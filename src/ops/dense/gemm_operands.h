@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// ops/dense/gemm_operands.h — what one rank brings to a launch of a GEMM operator, whichever it is.
+#pragma once
+
+#include "mkernel/ag_gemm.h"
+#include "mkernel/gemm_args.h"
+#include "mkernel/types.h"
+
+namespace mk::dense {
+
+struct GemmOperands {
+  Tensor a;
+  Tensor b;
+  Tensor c;
+  BOrder b_order = BOrder::kKN;
+  const void* bias = nullptr;  // [n]; null: none
+  Activation activation = Activation::kNone;
+};
+
+inline GemmOperands operands_of(const GemmArgs& args) { return {args.a, args.b, args.c, args.b_order}; }
+inline GemmOperands operands_of(const AgGemmArgs& args) {
+  return {args.a, args.b, args.c, args.b_order, args.bias.data, args.activation};
+}
+
+}  // namespace mk::dense
