@@ -2,7 +2,7 @@
 // ops/sm90_launches.cc — every GEMM operator's launch on a GPU.
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/dense/gemm_launch.h"
-#include "ops/dense/gemm_launcher.h"
+#include "ops/dense/gemm_sm90.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/cuda_api.h"
 #include "ops/dense/compute.h"
-#include "ops/dense/gemm_launcher.h"
+#include "ops/dense/gemm_sm90.h"
 #include "ops/dense/sum_body.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"

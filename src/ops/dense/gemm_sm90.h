@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_launcher.h — from a launch's types to its kernels, which are compiled apart.
+// ops/dense/gemm_sm90.h — from a launch's types to its kernels, which are compiled apart.
 //
 // A GemmLauncher is declared for host code and defined in gemm_kernel.cuh.  Each Layout, element type and order of B is
 // instantiated in a source of its own, which cmake/cuda.cmake writes, and loaded before the first launch
