@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/what.h"
 #include "core/roles.h"
 #include "runtime/host_device.h"
 #include "runtime/plan.h"
@@ -68,7 +69,7 @@ void launch_every_rank(runtime::WorldState& world, std::span<const Args> args, L
       throw world.explain(error);
     } catch (const std::exception& error) {  // no memory, say
       world.stop(error);
-      throw world.explain(Error(ErrorCode::kDevice, error.what()));
+      throw world.explain(Error(ErrorCode::kDevice, what_of(error)));
     }
   });
 }

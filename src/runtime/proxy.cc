@@ -9,6 +9,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/what.h"
 #include "transport/start_thread.h"
 
 namespace mk::runtime {
@@ -126,7 +127,7 @@ bool Proxy::step() {
   try {
     return carry();
   } catch (const std::exception& error) {  // no memory, say: of a thread that throws the process dies
-    fail(error.what());
+    fail(what_of(error));
     return false;
   }
 }

@@ -9,6 +9,7 @@
 
 #include "base/atomics.h"
 #include "base/check.h"
+#include "base/what.h"
 #include "runtime/device_choice.h"
 #include "runtime/fault_report.h"
 #include "runtime/host_device.h"
@@ -122,7 +123,7 @@ Plan& WorldState::plan(const std::string& key, const std::function<PlanSpec()>& 
     if (error.code() == ErrorCode::kInvalidArgument && !failed()) throw;
     throw explain(error);
   } catch (const std::exception& error) {  // no memory, say
-    throw explain(Error(ErrorCode::kDevice, error.what()));
+    throw explain(Error(ErrorCode::kDevice, what_of(error)));
   }
 }
 
@@ -199,7 +200,7 @@ void WorldState::synchronize() {
 
 void WorldState::stop(const std::exception& why) {
   const auto* const error = dynamic_cast<const Error*>(&why);
-  if (!stopped_by_) stopped_by_ = error != nullptr ? *error : Error(ErrorCode::kDevice, why.what());
+  if (!stopped_by_) stopped_by_ = error != nullptr ? *error : Error(ErrorCode::kDevice, what_of(why));
   HostAtomics::store_release(stop_, 1);
 }
 

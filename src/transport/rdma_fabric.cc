@@ -9,6 +9,7 @@
 #include <array>
 #include <exception>
 
+#include "base/what.h"
 #include "mkernel/error.h"
 #include "transport/rdma_completion.h"
 #include "transport/resolved_put.h"
@@ -82,7 +83,7 @@ PutResult RdmaFabric::poll(std::vector<uint64_t>& completed) {
     signals_.move();
     check_peers();
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return fail(what_of(error));
   }
   return PutResult::kSent;
 }

@@ -8,6 +8,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/what.h"
 #include "transport/resolved_put.h"
 
 namespace mk {
@@ -74,7 +75,7 @@ PutResult StagedFabric::poll(std::vector<uint64_t>& completed) {
       peer.sender.check_credit();
     }
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return fail(what_of(error));
   }
   return PutResult::kSent;
 }

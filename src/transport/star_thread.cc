@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/what.h"
 #include "transport/star.h"
 
 namespace mk {
@@ -32,7 +33,7 @@ void Star::wake() const {
 // Allocates nothing where there is no memory for more: so short a text lies in the string itself.
 std::string Star::why_deaf(const std::exception& error) const {
   try {
-    return fmt::format("rank {} cannot hear other ranks: {}", rank_, error.what());
+    return fmt::format("rank {} cannot hear other ranks: {}", rank_, what_of(error));
   } catch (const std::bad_alloc&) {
     return "out of memory";
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/math.h"
+#include "base/what.h"
 #include "mkernel/error.h"
 #include "transport/resolved_put.h"
 
@@ -98,7 +99,7 @@ PutResult TcpFabric::poll(std::vector<uint64_t>& completed) {
     }
     while (!parts_left_.empty() && parts_left_.front() == 0) parts_left_.pop_front();
   } catch (const std::exception& error) {
-    return fail(error.what());
+    return fail(what_of(error));
   }
   return PutResult::kSent;
 }

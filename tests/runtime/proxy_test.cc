@@ -203,6 +203,13 @@ TEST_F(Proxy, OfAFabricThatThrowsSaysSoAndStopsTheWorld) {
   EXPECT_EQ(proxy->failure(), "no memory left");
 }
 
+TEST_F(Proxy, OfAFabricWithoutMemorySaysSo) {
+  auto proxy = proxy_over({.put = [](Fabric&, const Command&, uint64_t) -> PutResult { throw std::bad_alloc(); }});
+  push(0);
+  EXPECT_TRUE(eventually([&] { return stopped(); }));
+  EXPECT_EQ(proxy->failure(), "out of memory");
+}
+
 TEST_F(Proxy, TriesAgainWhenTheFabricIsFull) {
   int asked = 0;
   auto proxy = proxy_over({.put = [&](Fabric& inner, const Command& command, uint64_t ticket) {
