@@ -26,20 +26,20 @@ void for_each_rank(const FusedRun& run, Launch&& launch) {
   }
 }
 
-// The warp that plays the NIC has the rings that the workers of a rank's last communication block leave: four are
+// The warp that plays the NIC has the buffers that the workers of a rank's last communication block leave: four are
 // enough for its pace beside a GEMM.  So a rank of the model has other workers than the library would take.
-constexpr int kNicRings = 4;
+constexpr int kNicBuffers = 4;
 
-bool leaves_rings(int communicating) {
+bool leaves_buffers(int communicating) {
   const int last = communicating % sm90::kWorkersPerSm;
-  return last > 0 && last <= sm90::kWorkersPerSm - kNicRings;
+  return last > 0 && last <= sm90::kWorkersPerSm - kNicBuffers;
 }
 
 // The caller's split, or the operator's choice with fewer workers that communicate.
 Split paced_split(const FusedRun& run, std::span<const RoleName> names, Roster chosen) {
   if (run.shape.world.nodes == 1) return run.split;
   if (!run.split.empty()) {
-    check_arg(leaves_rings(chosen.num_outside()),
+    check_arg(leaves_buffers(chosen.num_outside()),
               "split has {} workers that communicate; of the last eight the NIC needs four, so 4 or 12 are fine",
               chosen.num_outside());
     return run.split;
@@ -47,12 +47,12 @@ Split paced_split(const FusedRun& run, std::span<const RoleName> names, Roster c
   // Half an SM is too little for sums.
   const auto reduce = std::ranges::find(names, "reduce", &RoleName::name) - names.begin();
   if (reduce < std::ssize(names) && chosen.num_outside() <= sm90::kWorkersPerSm &&
-      !leaves_rings(chosen.num_outside())) {
-    const int more = sm90::kWorkersPerSm + kNicRings - chosen.num_outside();
+      !leaves_buffers(chosen.num_outside())) {
+    const int more = sm90::kWorkersPerSm + kNicBuffers - chosen.num_outside();
     chosen.set(static_cast<int>(reduce), chosen.count(static_cast<int>(reduce)) + more);
     chosen.set_compute(chosen.num_compute() - 1);
   }
-  while (!leaves_rings(chosen.num_outside())) {
+  while (!leaves_buffers(chosen.num_outside())) {
     int largest = 0;
     for (int role = 1; role < chosen.compute_role(); ++role) {
       if (chosen.count(role) > chosen.count(largest)) largest = role;

@@ -23,10 +23,10 @@ using Clock = std::chrono::steady_clock;
 constexpr uint64_t kTimeoutNs = 5'000'000'000;
 
 // One warp is the NIC; a thread of another is a worker that leaves when the host says so.
-__global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch, int num_rings) {
+__global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch, int num_buffers) {
   extern __shared__ std::byte memory[];
-  auto& rings = *reinterpret_cast<sm90::BulkRings*>(memory + (-sm90::shared_address(memory) & 1023));
-  const sm90::BulkPieces pieces = rings.joined(sm90::BulkRings::kRings - num_rings);
+  auto& buffers = *reinterpret_cast<sm90::BulkBuffers*>(memory + (-sm90::shared_address(memory) & 1023));
+  const sm90::BulkPieces pieces = buffers.joined(sm90::BulkBuffers::kBuffers - num_buffers);
   if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
   __syncthreads();
   if (threadIdx.x < 32) {
@@ -86,7 +86,7 @@ class GpuNic : public testing::TestWithParam<int> {
   // A launch during which these puts are made; gives the time from the first put to the last completion.
   double launch(NicFabric& fabric, const Nics& nics, const std::vector<Command>& commands) {
     const RankPace pace{{}, nics.queue(0)};
-    const int shared_bytes = static_cast<int>(sizeof(sm90::BulkRings)) + 1024;
+    const int shared_bytes = static_cast<int>(sizeof(sm90::BulkBuffers)) + 1024;
     check_cuda(cudaFuncSetAttribute(nic_alone, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes),
                "reserve shared memory");
     nic_alone<<<1, 64, shared_bytes>>>(pace, go, ++launches, GetParam());

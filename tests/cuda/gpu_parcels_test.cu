@@ -17,7 +17,7 @@ namespace mk::test {
 namespace {
 
 constexpr int kThreads = 32 * sm90::kWorkersPerSm;
-constexpr size_t kShared = sizeof(sm90::BulkRings) + 1024;
+constexpr size_t kShared = sizeof(sm90::BulkBuffers) + 1024;
 
 struct Params {
   RankView view;
@@ -34,10 +34,10 @@ __global__ void __launch_bounds__(kThreads, 1) parcels_kernel(const __grid_const
   };
   const int compute_block = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
   if (compute_block < 0) {
-    sm90::communicate<sm90::NoPace>(p.view, roles, {}, memory, work);
+    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, work);
   } else if (threadIdx.x < 32) {
-    const sm90::BulkPieces pieces = reinterpret_cast<sm90::BulkRings*>(memory)->pieces(0);
-    sm90::be_worker<sm90::NoPace>(p.view, roles, roles.compute_worker(compute_block), {}, pieces, work);
+    const sm90::BulkPieces pieces = reinterpret_cast<sm90::BulkBuffers*>(memory)->pieces(0);
+    sm90::run_worker<sm90::NoPace>(p.view, roles, roles.compute_worker(compute_block), {}, pieces, work);
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);

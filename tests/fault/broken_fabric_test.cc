@@ -92,7 +92,7 @@ TEST_P(BrokenFabric, ASwallowedPutIsNamedByTheSignalThatDidNotArrive) {
   constexpr int kSwallowed = 3;
   const ag_gemm_op::Layout layout = layout_of(shape, kShape, ag_gemm_op::kCpuTile, kSplits[0], DType::kFp32);
   const int rail_peer = rail_peer_at(shape, 0, 1);
-  const uint32_t told = layout.told_by_put(0, {kSwallowed, 0});
+  const uint32_t told = layout.signal_of_put(0, {kSwallowed, 0});
   const Put put = [=](Fabric& inner, const Command& command, uint64_t ticket) {
     if (command.signal_index != told || static_cast<int>(command.to_rank) != rail_peer) {
       return inner.put(command, ticket);
@@ -118,7 +118,7 @@ TEST_P(BrokenFabric, TilesOfTheChunksThatDidArriveAreComputed) {
   const ag_gemm_op::Layout layout = layout_of(shape, kShape, ag_gemm_op::kCpuTile, kSplits[0], DType::kFp32);
   const int last_chunk = layout.row_blocks - 1;
   const Put put = [=](Fabric& inner, const Command& command, uint64_t ticket) {
-    return command.signal_index == layout.told_by_put(0, {last_chunk, 0}) ? PutResult::kSent
+    return command.signal_index == layout.signal_of_put(0, {last_chunk, 0}) ? PutResult::kSent
                                                                           : inner.put(command, ticket);
   };
   launch_over(0, {.put = put}, {.timeout_ms = kAmpleMs, .trace = true});

@@ -16,7 +16,7 @@ constexpr int kSide = BoxImage::kSide;
 template <class Image, class Body>
 void for_each_image(Body&& body) {
   for (const int rows : {1, 2, 7, 8, 63, 64, 65, 100, 127, 128, 129, 192, 255, 256}) {
-    for (int cols = Image::kChunkCols; cols <= 256; cols += Image::kChunkCols) {
+    for (int cols = Image::kVectorCols; cols <= 256; cols += Image::kVectorCols) {
       SCOPED_TRACE(testing::Message() << rows << " x " << cols);
       body(Image{rows, cols});
     }
@@ -28,16 +28,16 @@ int bytes_of(const Image& image) {
   return image.rows * image.cols * Image::kElementBytes;
 }
 
-// Where the maths job puts a chunk, as seen from the image's first byte.
+// Where the maths job puts a vector, as seen from the image's first byte.
 template <class Image>
 int staged_at(const Image& image, int row, int col) {
   const int box_row = row / kSide * kSide;
   const int box_col = col / Image::kBoxCols * Image::kBoxCols;
   const int width = std::min(Image::kBoxCols, image.cols - box_col);
-  const int chunk = (col - box_col) / Image::kChunkCols;
+  const int vector = (col - box_col) / Image::kVectorCols;
   return image.box_offset(box_row, box_col) + (width == Image::kBoxCols
-                                                   ? Image::in_full_box(row - box_row, chunk)
-                                                   : Image::in_narrow_box(row - box_row, chunk, width));
+                                                   ? Image::in_full_box(row - box_row, vector)
+                                                   : Image::in_narrow_box(row - box_row, vector, width));
 }
 
 // Of elements of 16 and of 32 bits.
@@ -71,26 +71,26 @@ TYPED_TEST(BoxImages, ABoxBeyondTheEdgesIsEmpty) {
   });
 }
 
-TYPED_TEST(BoxImages, EveryChunkHoldsElementsOfItsOwn) {
+TYPED_TEST(BoxImages, EveryVectorHoldsElementsOfItsOwn) {
   for_each_image<TypeParam>([](const TypeParam& image) {
-    const int chunks = image.rows * image.cols / TypeParam::kChunkCols;
-    std::vector<int> seen(chunks);
-    for (int index = 0; index < chunks; ++index) {
+    const int vectors = image.rows * image.cols / TypeParam::kVectorCols;
+    std::vector<int> seen(vectors);
+    for (int index = 0; index < vectors; ++index) {
       const typename TypeParam::Element first = image.element_of(index);
       ASSERT_TRUE(first.row >= 0 && first.row < image.rows && first.col >= 0 &&
-                  first.col + TypeParam::kChunkCols <= image.cols);
-      ASSERT_EQ(first.col % TypeParam::kChunkCols, 0);
-      ASSERT_EQ(seen[(first.row * image.cols + first.col) / TypeParam::kChunkCols]++, 0);
+                  first.col + TypeParam::kVectorCols <= image.cols);
+      ASSERT_EQ(first.col % TypeParam::kVectorCols, 0);
+      ASSERT_EQ(seen[(first.row * image.cols + first.col) / TypeParam::kVectorCols]++, 0);
     }
-    ASSERT_EQ(chunks * TypeParam::kChunkBytes, bytes_of(image));
+    ASSERT_EQ(vectors * TypeParam::kVectorBytes, bytes_of(image));
   });
 }
 
 TYPED_TEST(BoxImages, WhoSumsFindsAnElementWhereTheMathsJobPutIt) {
   for_each_image<TypeParam>([](const TypeParam& image) {
-    for (int index = 0; index < image.rows * image.cols / TypeParam::kChunkCols; ++index) {
+    for (int index = 0; index < image.rows * image.cols / TypeParam::kVectorCols; ++index) {
       const typename TypeParam::Element first = image.element_of(index);
-      ASSERT_EQ(staged_at(image, first.row, first.col), index * TypeParam::kChunkBytes);
+      ASSERT_EQ(staged_at(image, first.row, first.col), index * TypeParam::kVectorBytes);
     }
   });
 }
@@ -102,30 +102,30 @@ TYPED_TEST(BoxImages, APieceOfAWholeImageIsHalfABox) {
     constexpr int kHalf = TypeParam::kBoxBytes / 2;
     for (int first = 0; first < bytes_of(image); first += kHalf) {
       const typename TypeParam::Element at = image.piece_at(first);
-      for (int byte = 0; byte < kHalf; byte += TypeParam::kChunkBytes) {
-        const typename TypeParam::Element element = image.element_of((first + byte) / TypeParam::kChunkBytes);
+      for (int byte = 0; byte < kHalf; byte += TypeParam::kVectorBytes) {
+        const typename TypeParam::Element element = image.element_of((first + byte) / TypeParam::kVectorBytes);
         ASSERT_TRUE(element.row >= at.row && element.row < at.row + kSide / 2);
         ASSERT_TRUE(element.col >= at.col && element.col < at.col + TypeParam::kBoxCols);
-        ASSERT_EQ(TypeParam::in_full_box(element.row - at.row, (element.col - at.col) / TypeParam::kChunkCols), byte);
+        ASSERT_EQ(TypeParam::in_full_box(element.row - at.row, (element.col - at.col) / TypeParam::kVectorCols), byte);
       }
     }
   });
 }
 
-// Eight rows of one column must come from eight different chunks of 128 bytes: no conflicts in shared memory.
+// Eight rows of one column must come from eight different vectors of 128 bytes: no conflicts in shared memory.
 TYPED_TEST(BoxImages, AFullBoxIsSwizzledByTheRow) {
-  for (int chunk = 0; chunk < 8; ++chunk) {
+  for (int vector = 0; vector < 8; ++vector) {
     unsigned banks = 0;
-    for (int row = 0; row < 8; ++row) banks |= 1u << TypeParam::in_full_box(row, chunk) / TypeParam::kChunkBytes % 8;
-    EXPECT_EQ(banks, 0xffu) << chunk;
+    for (int row = 0; row < 8; ++row) banks |= 1u << TypeParam::in_full_box(row, vector) / TypeParam::kVectorBytes % 8;
+    EXPECT_EQ(banks, 0xffu) << vector;
   }
 }
 
 TYPED_TEST(BoxImages, WhatANarrowBoxThrowsAwayLiesBehindIt) {
-  for (int cols = TypeParam::kChunkCols; cols < TypeParam::kBoxCols; cols += TypeParam::kChunkCols) {
-    EXPECT_LE((TypeParam{kSide, cols}.box_bytes(0, 0)), TypeParam::kUnusedChunk) << cols;
+  for (int cols = TypeParam::kVectorCols; cols < TypeParam::kBoxCols; cols += TypeParam::kVectorCols) {
+    EXPECT_LE((TypeParam{kSide, cols}.box_bytes(0, 0)), TypeParam::kUnusedVector) << cols;
   }
-  EXPECT_EQ(TypeParam::kUnusedChunk + TypeParam::kChunkBytes, (TypeParam{kSide, TypeParam::kBoxCols}.box_bytes(0, 0)));
+  EXPECT_EQ(TypeParam::kUnusedVector + TypeParam::kVectorBytes, (TypeParam{kSide, TypeParam::kBoxCols}.box_bytes(0, 0)));
 }
 
 }  // namespace

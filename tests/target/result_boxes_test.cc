@@ -68,7 +68,7 @@ TEST(ResultBoxes, AreThoseOfTheConfiguration) {
   }(static_cast<GemmConfigs*>(nullptr));
 }
 
-// What the maths job does with a box of fp32: every thread writes its sums in pairs, in chunks as BoxImageOf<4> has
+// What the maths job does with a box of fp32: every thread writes its sums in pairs, in vectors as BoxImageOf<4> has
 // them. TMA looks for an element where its swizzle of 128 bytes puts it.
 TEST(ResultBoxes, ThreadsWriteABoxOfFp32AsTmaReadsIt) {
   using Image = BoxImageOf<4>;
@@ -77,7 +77,7 @@ TEST(ResultBoxes, ThreadsWriteABoxOfFp32AsTmaReadsIt) {
     for (int i = 0; i < 16; ++i) {
       const int row = Fragment::sum_row(thread, i);
       const int col = Fragment::sum_col(thread, i);
-      const int at = Image::in_full_box(row, col / Image::kChunkCols) + col % Image::kChunkCols * 4;
+      const int at = Image::in_full_box(row, col / Image::kVectorCols) + col % Image::kVectorCols * 4;
       EXPECT_EQ(written.at(at / 4), -1);
       written.at(at / 4) = row * Image::kBoxCols + col;
     }

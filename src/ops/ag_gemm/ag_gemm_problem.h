@@ -125,7 +125,7 @@ struct Layout {
     return static_cast<uint32_t>(arrived(world.size(), 0) + node * num_parts() + part_number(part));
   }
   // What the put of a part of `rank`'s shard tells a rail peer.
-  MK_HD constexpr uint32_t told_by_put(int rank, const Part& part) const {
+  MK_HD constexpr uint32_t signal_of_put(int rank, const Part& part) const {
     return passes_on() ? landed(world.node_of(rank), part) : arrived(rank, part.chunk);
   }
   MK_HD constexpr uint32_t num_signals() const { return landed(passes_on() ? world.nodes : 0, Part{}); }

@@ -150,7 +150,7 @@ MK_HD void send(M& m, const Layout& layout, const Post& post) {
       if (step == 1) m.copy(staged, Place{kInputWindow, m.rank(), static_cast<uint64_t>(bytes.first)}, bytes.count);
       if (!m.wait(layout.ready(peer), m.epoch(), number)) return;
       const Place to{kGatheredWindow, peer, at};
-      const Signal told{peer, layout.told_by_put(m.rank(), part)};
+      const Signal told{peer, layout.signal_of_put(m.rank(), part)};
       if (!m.put(Put{staged, to, static_cast<uint64_t>(bytes.count), told}, number)) return;
       m.note(Event{EventKind::kChunkPut, number, peer});
     }

@@ -25,17 +25,25 @@
 
 namespace mk::dense {
 
+// Parameters are copied at every launch: what an operator does not need takes no room.
+template <bool kIsThere>
+struct MapIf {
+  CUtensorMap map;
+};
+template <>
+struct MapIf<false> {};
+
 template <class Layout, class Pace>
 struct GemmParams {
   RankView view;
   Layout layout;
-  CUtensorMap a;         // the caller's rows
-  CUtensorMap gathered;  // rows of others, in a window; unused unless the operator gathers
+  CUtensorMap a;  // the caller's rows
   CUtensorMap b;
-  CUtensorMap c;         // in boxes; in half boxes where sums are written
-  CUtensorMap c_narrow;  // in narrow boxes, for a configuration that has them
-  void* out;             // C
-  const void* bias;      // [n] or null
+  CUtensorMap c;                                           // in boxes; in half boxes where sums are written
+  [[no_unique_address]] MapIf<Layout::kGathers> gathered;  // rows of others, in a window
+  [[no_unique_address]] MapIf<!Layout::kSums> c_narrow;    // in narrow boxes, for a configuration that has them
+  void* out;                                               // C
+  const void* bias;                                        // [n] or null
   Activation activation;
   [[no_unique_address]] typename Pace::Setting pace;
 };
@@ -72,8 +80,9 @@ __device__ void load_tiles(const GemmParams<Layout, Pace>& p, const Post& post, 
       alive = false;
       job.give_up();
     }
-    const bool is_far = Layout::kGathers && tile.source != p.view.rank;
-    job.load({is_far ? &p.gathered : &p.a, &p.b, k_blocks}, coords<Config>(p.layout, tile, p.view.rank));
+    const CUtensorMap* rows = &p.a;
+    if constexpr (Layout::kGathers) rows = tile.source == p.view.rank ? &p.a : &p.gathered.map;
+    job.load({rows, &p.b, k_blocks}, coords<Config>(p.layout, tile, p.view.rank));
     return true;
   });
   job.finish();
@@ -120,7 +129,8 @@ __device__ void write_tiles(const GemmParams<Layout, Pace>& p, const Post& post,
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
     const auto send_box = [&](const Element* box, int row, int col) {
-      const CUtensorMap* c = Config::is_narrow(col) ? &p.c_narrow : &p.c;
+      const CUtensorMap* c = &p.c;
+      if constexpr (Config::kNarrowBox > 0) c = Config::is_narrow(col) ? &p.c_narrow.map : &p.c;
       sm90::store_result(c, {at.col + col, at.row + row, at.c_shard}, box);
     };
     job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
@@ -197,10 +207,10 @@ __device__ __forceinline__ void compute_block(const GemmParams<Layout, Pace>& p,
         } else {
           write_tiles<Config, Element>(p, post, shared);
         }
-      } else if constexpr (Config::kRingPiece > 0) {
+      } else if constexpr (Config::kInsidePieceBytes > 0) {
         if (threadIdx.x >= 96 || !p.layout.roles.has_inside()) return;
-        sm90::be_worker<Pace>(p.view, p.layout.roles, worker + 1, p.pace, shared.ring.pieces(),
-                              communication<Element>(p));
+        sm90::run_worker<Pace>(p.view, p.layout.roles, worker + 1, p.pace, shared.inside.pieces(),
+                               communication<Element>(p));
       }
     } else {
       load_tiles<Config, Element, kOrder>(p, post, worker, shared);
@@ -215,7 +225,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) gemm_kernel(const __grid_
   const Roster& roles = p.layout.roles;
   const int compute = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
   if (compute < 0) {
-    sm90::communicate<Pace>(p.view, roles, p.pace, memory, communication<Element>(p));
+    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communication<Element>(p));
   } else {
     const Post post{Layout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element, kOrder>(p, post, roles.compute_worker(compute), memory);
@@ -251,13 +261,13 @@ GemmParams<Layout, Pace> make_params(const runtime::Plan& plan, int rank, const 
   };
   params.a = rows(of.a.data, Layout::kGathers ? 1 : shards);
   if constexpr (Layout::kGathers) {
-    params.gathered = rows(shards > 1 ? plan.window(Layout::kGatheredSlot, rank) : of.a.data, shards);
+    params.gathered.map = rows(shards > 1 ? plan.window(Layout::kGatheredSlot, rank) : of.a.data, shards);
   }
   params.b = sm90::make_right_map<Config, kOrder>(of.b.data, dtype, image.cols, layout.k);
   const sm90::ShardedMatrix c{of.c.data, dtype, image.cols, image.rows, Layout::kOutput == Output::kAll ? shards : 1};
   params.c = sm90::make_tensor_map(c, Config::kBox, layout.num_images() == 0 ? Config::kBox : Config::kBox / 2);
   if constexpr (Config::kNarrowBox > 0) {
-    params.c_narrow = sm90::make_tensor_map(c, Config::kNarrowBox, Config::kBox);
+    params.c_narrow.map = sm90::make_tensor_map(c, Config::kNarrowBox, Config::kBox);
   }
   return params;
 }

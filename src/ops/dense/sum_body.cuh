@@ -78,7 +78,7 @@ class SumBody {
       if (boxes.is_whole()) {
         write_half_box(tile, boxes, piece, first);
       } else {
-        write_chunks(tile, boxes, piece, first, bytes);
+        write_vectors(tile, boxes, piece, first, bytes);
       }
     });
   }
@@ -93,14 +93,14 @@ class SumBody {
     sm90::ptx::cp_async_bulk_tensor(sm90::ptx::space_global, sm90::ptx::space_shared, c_.map, to, piece);
   }
 
-  __device__ void write_chunks(const Tile& tile, const sm90::BoxImage& boxes, const std::byte* piece, uint32_t first,
+  __device__ void write_vectors(const Tile& tile, const sm90::BoxImage& boxes, const std::byte* piece, uint32_t first,
                                uint32_t bytes) const {
-    constexpr int kChunk = sm90::BoxImage::kChunkBytes;
+    constexpr int kVector = sm90::BoxImage::kVectorBytes;
     const int64_t shard = c_.output == Output::kAll ? tile.source * image_.rows : 0;
     Element* const c = static_cast<Element*>(c_.data) + (shard + image_.rows_of(tile).first) * image_.cols +
                        image_.cols_of(tile).first;
-    for (uint32_t at = threadIdx.x % 32 * kChunk; at < bytes; at += 32 * kChunk) {
-      const sm90::BoxImage::Element element = boxes.element_of(static_cast<int>((first + at) / kChunk));
+    for (uint32_t at = threadIdx.x % 32 * kVector; at < bytes; at += 32 * kVector) {
+      const sm90::BoxImage::Element element = boxes.element_of(static_cast<int>((first + at) / kVector));
       *reinterpret_cast<uint4*>(c + element.row * image_.cols + element.col) =
           *reinterpret_cast<const uint4*>(piece + at);
     }

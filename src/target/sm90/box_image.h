@@ -2,9 +2,9 @@
 // target/sm90/box_image.h — how a tile of elements of 16 or 32 bits lies in an image on a GPU.
 //
 // As the store job has it in shared memory, so that a box leaves as one bulk copy: stripes of 64 rows, in
-// a stripe boxes of 64 columns (32 of fp32), in a box rows of 128 bytes whose 16-byte chunks are swizzled.  Tails are
+// a stripe boxes of 64 columns (32 of fp32), in a box rows of 128 bytes whose 16-byte vectors are swizzled.  Tails are
 // cut, not padded: the last stripe has fewer rows, the last box of a stripe fewer columns and then no
-// swizzle.  Columns are a multiple of what a chunk holds: 8, or 4 of fp32.
+// swizzle.  Columns are a multiple of what a vector holds: 8, or 4 of fp32.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,10 @@ struct BoxImageOf {
   static constexpr int kElementBytes = kBytes;
   static constexpr int kSide = 64;  // rows of a box
   static constexpr int kBoxCols = 128 / kElementBytes;
-  static constexpr int kChunkBytes = 16;
-  static constexpr int kChunkCols = kChunkBytes / kElementBytes;
+  static constexpr int kVectorBytes = 16;
+  static constexpr int kVectorCols = kVectorBytes / kElementBytes;
   static constexpr int kBoxBytes = kSide * kBoxCols * kElementBytes;
-  static constexpr int kUnusedChunk = kBoxBytes - kChunkBytes;  // of a narrow box's buffer
+  static constexpr int kUnusedVector = kBoxBytes - kVectorBytes;  // of a narrow box's buffer
 
   // No box is cut.
   MK_HD constexpr bool is_whole() const { return rows % kSide == 0 && cols % kBoxCols == 0; }
@@ -39,12 +39,12 @@ struct BoxImageOf {
     return min_of(kSide, rows - row) * min_of(kBoxCols, cols - col) * kElementBytes;
   }
 
-  // Where a chunk of a row lies in its box, in bytes.
-  MK_HD static constexpr int in_full_box(int row, int chunk) {
-    return row * kBoxCols * kElementBytes + (chunk ^ (row % 8)) * kChunkBytes;
+  // Where a vector of a row lies in its box, in bytes.
+  MK_HD static constexpr int in_full_box(int row, int vector) {
+    return row * kBoxCols * kElementBytes + (vector ^ (row % 8)) * kVectorBytes;
   }
-  MK_HD static constexpr int in_narrow_box(int row, int chunk, int box_cols) {
-    return row * box_cols * kElementBytes + chunk * kChunkBytes;
+  MK_HD static constexpr int in_narrow_box(int row, int vector, int box_cols) {
+    return row * box_cols * kElementBytes + vector * kVectorBytes;
   }
 
   struct Element {
@@ -60,9 +60,9 @@ struct BoxImageOf {
     return {half / 2 / across * kSide + half % 2 * (kSide / 2), half / 2 % across * kBoxCols};
   }
 
-  // The first of the elements in chunk `index`.
+  // The first of the elements in vector `index`.
   MK_HD constexpr Element element_of(int index) const {
-    const int at = index * kChunkBytes;
+    const int at = index * kVectorBytes;
     const int stripe = at / (kSide * cols * kElementBytes);
     const int in_stripe = at - stripe * kSide * cols * kElementBytes;
     const int height = min_of(kSide, rows - stripe * kSide);
@@ -70,8 +70,8 @@ struct BoxImageOf {
     const int in_box = in_stripe - box * height * kBoxCols * kElementBytes;
     const int width = min_of(kBoxCols, cols - box * kBoxCols);
     const int row = in_box / (width * kElementBytes);
-    const int chunk = (in_box - row * width * kElementBytes) / kChunkBytes;
-    const int col = (width == kBoxCols ? chunk ^ (row % 8) : chunk) * kChunkCols;
+    const int vector = (in_box - row * width * kElementBytes) / kVectorBytes;
+    const int col = (width == kBoxCols ? vector ^ (row % 8) : vector) * kVectorCols;
     return {stripe * kSide + row, box * kBoxCols + col};
   }
 };

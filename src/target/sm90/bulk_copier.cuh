@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/bulk_copier.cuh — one thread copies global memory with the bulk copy engine.
 //
-// Data goes through a ring of pieces in shared memory: kAhead loads are in flight while stores drain.  A piece of
-// a communication block's ring is half a box of C (box_image.h), and lies so that TMA can store it as one.
+// Data goes through a buffer of pieces in shared memory: kAhead loads are in flight while stores drain.  A piece of
+// a communication block's buffer is half a box of C (box_image.h), and lies so that TMA can store it as one.
 // copy() returns when the last store is issued; finish() when all stores so far have landed.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace mk::sm90 {
 
 struct BulkPieces {
   static constexpr int kPieces = 7;
-  static constexpr uint32_t kPieceBytes = 4 * 1024;  // of a ring as it is
+  static constexpr uint32_t kPieceBytes = 4 * 1024;  // of a buffer as it is
 
   std::byte* data = nullptr;
   uint64_t* loaded = nullptr;
@@ -26,30 +26,30 @@ struct BulkPieces {
   __device__ std::byte* operator[](uint32_t piece) const { return data + piece * bytes; }
 };
 
-// The rings of a block, which leave nothing of its shared memory.
-struct BulkRings {
-  static constexpr int kRings = kWorkersPerSm;
+// The buffers of a block, which leave nothing of its shared memory.
+struct BulkBuffers {
+  static constexpr int kBuffers = kWorkersPerSm;
 
-  alignas(1024) std::byte data[kRings][BulkPieces::kPieces][BulkPieces::kPieceBytes];
-  uint64_t loaded[kRings][BulkPieces::kPieces];
+  alignas(1024) std::byte data[kBuffers][BulkPieces::kPieces][BulkPieces::kPieceBytes];
+  uint64_t loaded[kBuffers][BulkPieces::kPieces];
 
-  __device__ BulkPieces pieces(int ring) { return {data[ring][0], loaded[ring]}; }
-  // All rings from `first` on as one, with larger pieces.
+  __device__ BulkPieces pieces(int buffer) { return {data[buffer][0], loaded[buffer]}; }
+  // All buffers from `first` on as one, with larger pieces.
   __device__ BulkPieces joined(int first) {
-    return {data[first][0], loaded[first], static_cast<uint32_t>(kRings - first) * BulkPieces::kPieceBytes};
+    return {data[first][0], loaded[first], static_cast<uint32_t>(kBuffers - first) * BulkPieces::kPieceBytes};
   }
 };
 
-// The ring of a worker beside the jobs of a compute block, in what those leave; of nothing where they leave nothing.
+// The buffer of a worker beside the jobs of a compute block, in what those leave; of nothing where they leave nothing.
 template <uint32_t kBytes>
-struct InsideRing {
+struct InsideBuffer {
   alignas(128) std::byte data[BulkPieces::kPieces][kBytes];
   uint64_t loaded[BulkPieces::kPieces];
 
   __device__ BulkPieces pieces() { return {data[0], loaded, kBytes}; }
 };
 template <>
-struct InsideRing<0> {};
+struct InsideBuffer<0> {};
 
 class BulkCopier {
  public:

@@ -15,12 +15,12 @@ namespace mk::sm90 {
 
 // What a block asks for, whichever kind it is.
 template <class Config, class Element>
-constexpr size_t kBlockShared = kSharedFor<GemmShared<Config, Element>, BulkRings>;
+constexpr size_t kBlockShared = kSharedFor<GemmShared<Config, Element>, BulkBuffers>;
 
 // One warp is `worker`: it prepares its pieces and calls work(machine, post, pieces).
 template <class Pace, class Work>
-__device__ void be_worker(const RankView& view, const Roster& roles, int worker, const typename Pace::Setting& pace,
-                          const BulkPieces& pieces, Work&& work) {
+__device__ void run_worker(const RankView& view, const Roster& roles, int worker, const typename Pace::Setting& pace,
+                           const BulkPieces& pieces, Work&& work) {
   const bool is_first_lane = threadIdx.x % 32 == 0;
   if (is_first_lane) BulkCopier::prepare(pieces);
   __syncwarp();
@@ -32,21 +32,22 @@ __device__ void be_worker(const RankView& view, const Roster& roles, int worker,
 }
 
 // Every thread of a communication block calls this; warps that are workers call work(machine, post, pieces).  Where
-// the pace asks for it a warp of the last block serves puts, with the rings that its workers leave, if they leave any.
+// the pace asks for it a warp of the last block serves puts, with the buffers that its workers leave, if they leave
+// any.
 template <class Pace, class Work>
-__device__ void communicate(const RankView& view, const Roster& roles, const typename Pace::Setting& pace,
-                            std::byte* memory, Work&& work) {
+__device__ void run_communication_block(const RankView& view, const Roster& roles, const typename Pace::Setting& pace,
+                                        std::byte* memory, Work&& work) {
   const BlockWorkers own = workers_of(roles, static_cast<int>(blockIdx.x));
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const bool is_last = static_cast<int>(blockIdx.x) == communication_blocks(roles) - 1;  // it has the fewest workers
-  const bool has_rings = own.count < BulkRings::kRings;
-  const bool serves = Pace::kServesPuts && is_last && has_rings && warp == kWorkersPerSm;
+  const bool has_buffers = own.count < BulkBuffers::kBuffers;
+  const bool serves = Pace::kServesPuts && is_last && has_buffers && warp == kWorkersPerSm;
   if (warp >= own.count && !serves) return;
-  BulkRings& rings = *reinterpret_cast<BulkRings*>(memory);
+  BulkBuffers& buffers = *reinterpret_cast<BulkBuffers*>(memory);
   if (!serves) {
-    be_worker<Pace>(view, roles, own.first + warp, pace, rings.pieces(warp), work);
+    run_worker<Pace>(view, roles, own.first + warp, pace, buffers.pieces(warp), work);
   } else if constexpr (Pace::kServesPuts) {
-    const BulkPieces pieces = rings.joined(own.count);
+    const BulkPieces pieces = buffers.joined(own.count);
     if (threadIdx.x % 32 == 0) BulkCopier::prepare(pieces);
     __syncwarp();
     const uint64_t epoch = view.epoch_after(SystemAtomics::load_acquire(view.exits));

@@ -2,8 +2,8 @@
 // target/sm90/gemm_config.h — the tile configurations of the GEMM engine, and which one a shape gets.
 //
 // A configuration is a type.  Two consumer warpgroups share a tile, cut along m or along n; each keeps
-// its part of C in registers.  What shared memory the boxes of C, and the ring of a worker inside, leave goes to stages
-// of A and B.
+// its part of C in registers.  What shared memory the boxes of C, and the buffer of a worker inside, leave goes to
+// stages of A and B.
 #pragma once
 
 #include <array>
@@ -37,9 +37,9 @@ struct GemmConfig {
   static constexpr int kBoxesPerPart = kSlabs * kBoxesAcross;
   static constexpr int kStoreBuffers = kBuffers;  // boxes per consumer on their way out
 
-  // With one of them there is room for the ring of a worker beside the jobs (communication_block.cuh).
-  static constexpr int kRingPiece = kBuffers == 1 ? 2048 : 0;
-  static constexpr int kRingBytes = kBuffers == 1 ? 7 * kRingPiece + 128 : 0;
+  // With one of them there is room for the buffer of a worker beside the jobs (communication_block.cuh).
+  static constexpr int kInsidePieceBytes = kBuffers == 1 ? 2048 : 0;
+  static constexpr int kInsideBytes = kBuffers == 1 ? 7 * kInsidePieceBytes + 128 : 0;
 
   // The last box across a part may be narrow: C then leaves in one of so many columns, and as [K,N] B comes in
   // a whole one, of which the rest is not used.
@@ -50,7 +50,7 @@ struct GemmConfig {
   static constexpr int kStageBytes = 2 * kTileK * (kM + kStageN);
   static constexpr int kStoreBytes = 2 * kConsumers * kStoreBuffers * kBox * kBox;
   static constexpr int kReservedBytes = 1024 + 512;  // to align the whole to a swizzle atom; barriers
-  static constexpr int kStages = (kSharedLimit - kReservedBytes - kStoreBytes - kRingBytes) / kStageBytes;
+  static constexpr int kStages = (kSharedLimit - kReservedBytes - kStoreBytes - kInsideBytes) / kStageBytes;
 
   // Of 65536 registers, 168 a thread at start: the first warpgroup gives what the consumers take.
   static constexpr int kThreads = 128 * (1 + kConsumers);

@@ -217,23 +217,23 @@ class MathsJob {
     for (int i = 0; i < 16; i += 2) {
       const int col = Fragment::sum_col(thread(), i);
       if (i / 4 * 8 >= width) continue;
-      const int at = staged_at(Fragment::sum_row(thread(), i), col / Image::kChunkCols, cols);
-      std::byte* const pair = reinterpret_cast<std::byte*>(to) + at + col % Image::kChunkCols * 4;
+      const int at = staged_at(Fragment::sum_row(thread(), i), col / Image::kVectorCols, cols);
+      std::byte* const pair = reinterpret_cast<std::byte*>(to) + at + col % Image::kVectorCols * 4;
       *reinterpret_cast<uint2*>(pair) = {words[i], words[i + 1]};
     }
   }
 
-  // Where a chunk of a row of a box with `cols` columns goes, in bytes.  A narrow box of an image leaves the end of
+  // Where a vector of a row of a box with `cols` columns goes, in bytes.  A narrow box of an image leaves the end of
   // its buffer unused: what lies beyond its columns is thrown there.
-  __device__ static uint32_t staged_at(int row, int chunk, int cols) {
-    if (cols >= Results::kCols) return Image::in_full_box(row, chunk);
-    if (kStaging == Staging::kTensor) return in_narrow_tensor_box(row, chunk);
-    return chunk * Image::kChunkCols < cols ? Image::in_narrow_box(row, chunk, cols) : Image::kUnusedChunk;
+  __device__ static uint32_t staged_at(int row, int vector, int cols) {
+    if (cols >= Results::kCols) return Image::in_full_box(row, vector);
+    if (kStaging == Staging::kTensor) return in_narrow_tensor_box(row, vector);
+    return vector * Image::kVectorCols < cols ? Image::in_narrow_box(row, vector, cols) : Image::kUnusedVector;
   }
 
   // TMA's swizzle of rows of 64 bytes: two rows share a number to swizzle with.
-  __device__ static uint32_t in_narrow_tensor_box(int row, int chunk) {
-    return row * 64 + (chunk ^ (row / 2 % 4)) * 16;
+  __device__ static uint32_t in_narrow_tensor_box(int row, int vector) {
+    return row * 64 + (vector ^ (row / 2 % 4)) * 16;
   }
 
   __device__ void tell(uint64_t* full) {

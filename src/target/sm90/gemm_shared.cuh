@@ -6,7 +6,7 @@
 //   maths   two consumer warpgroups    full[stage]; c_empty[box]        empty[stage]; c_full[box]
 //   store   one thread                 c_full[box]                      c_empty[box]; the operator's signals
 //
-// A warp beside them may be a worker that communicates (communication_block.cuh): it has a ring here and else nothing
+// A warp beside them may be a worker that communicates (communication_block.cuh): it has a buffer here and else nothing
 // to do with them.
 //
 // All jobs walk the operator's tiles in the same order.  The load job runs ahead of the maths by up to
@@ -31,8 +31,8 @@ namespace mk::sm90 {
 
 template <class Config, class Element>
 struct GemmShared {
-  using Ring = InsideRing<Config::kRingPiece>;
-  static_assert(Config::kRingPiece == 0 || sizeof(Ring) <= Config::kRingBytes);
+  using Inside = InsideBuffer<Config::kInsidePieceBytes>;
+  static_assert(Config::kInsidePieceBytes == 0 || sizeof(Inside) <= Config::kInsideBytes);
   static_assert(registers_fit(Config::kJobRegisters, Config::kConsumers, Config::kMathsRegisters));
 
   alignas(1024) Element a[Config::kStages][Config::kTileM * Config::kTileK];
@@ -43,7 +43,7 @@ struct GemmShared {
   uint64_t c_full[Config::kConsumers][Config::kStoreBuffers];
   uint64_t c_empty[Config::kConsumers][Config::kStoreBuffers];
   uint64_t last_full[Config::kConsumers][Config::kBoxesPerPart];
-  [[no_unique_address]] Ring ring;
+  [[no_unique_address]] Inside inside;
   int64_t void_from;  // count of tiles in this block before the first that is not computed
 };
 

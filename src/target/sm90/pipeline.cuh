@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/pipeline.cuh — what jobs of a block need to hand work to each other, whatever they compute.
 //
-// A block's warps have jobs.  Between two jobs lies a ring of slots in shared memory, with a barrier `full` and a
+// A block's warps have jobs.  Between two jobs lies a queue of slots in shared memory, with a barrier `full` and a
 // barrier `empty` for each slot; either side has a Cursor.  The one that fills waits for empty with the cursor's phase
 // ^ 1, so that all slots are empty at first; the one that takes waits for full with the phase itself.  A block goes
 // through
@@ -32,7 +32,7 @@ __device__ inline std::byte* aligned_to_atom(std::byte* dynamic) {
   return dynamic + (-shared_address(dynamic) & (kSwizzleAtom - 1));
 }
 
-// A position in a ring of kSlots; only ++ moves it.
+// A position in a queue of kSlots; only ++ moves it.
 template <int kSlots>
 struct Cursor {
   int slot = 0;

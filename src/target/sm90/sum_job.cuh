@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/sum_job.cuh — a warp adds images of a tile up: fp32, in the order given, rounded once.
 //
-// Images come piece by piece through a ring in shared memory, so that loads are in flight while the warp adds; a
+// Images come piece by piece through a buffer in shared memory, so that loads are in flight while the warp adds; a
 // sum is written over its last addend, and leaves from there.  All bytes of a tile are alike here: where an
 // element belongs is the caller's business.
 #pragma once
@@ -19,7 +19,7 @@ namespace mk::sm90 {
 
 // Eight elements in fp32.
 template <class Element>
-struct Chunk {
+struct Vector {
   float values[8] = {};
 
   __device__ void add(const uint4& bits) {
@@ -58,7 +58,7 @@ class SumJob {
       for (int i = 0; i < kAhead; ++i) load_next();
     }
     for (uint32_t first = 0; first < bytes; first += BulkPieces::kPieceBytes) {
-      Chunk<Element> sums[kChunks];
+      Vector<Element> sums[kVectors];
       for (int image = 0; image < count; ++image, ++taken_) {
         std::byte* const piece = pieces_[taken_.slot];
         wait_phase(&pieces_.loaded[taken_.slot], taken_.phase);
@@ -80,8 +80,8 @@ class SumJob {
 
  private:
   static constexpr int kAhead = 4;
-  static constexpr int kChunkBytes = 16;
-  static constexpr int kChunks = BulkPieces::kPieceBytes / kChunkBytes / 32;  // of a lane
+  static constexpr int kVectorBytes = 16;
+  static constexpr int kVectors = BulkPieces::kPieceBytes / kVectorBytes / 32;  // of a lane
 
   struct Loading {
     int image;
@@ -94,7 +94,7 @@ class SumJob {
   };
 
   __device__ static uint32_t piece_bytes(uint32_t left) { return min_of(left, BulkPieces::kPieceBytes); }
-  __device__ static uint4* chunk_of(std::byte* piece, int i) {
+  __device__ static uint4* vector_of(std::byte* piece, int i) {
     return reinterpret_cast<uint4*>(piece) + i * 32 + threadIdx.x % 32;
   }
 
@@ -119,18 +119,18 @@ class SumJob {
   }
 
   // All of the piece, even where its end holds nothing of use: so no load waits for a branch.
-  __device__ static void add(Chunk<Element> (&sums)[kChunks], std::byte* piece) {
-    uint4 bits[kChunks];
+  __device__ static void add(Vector<Element> (&sums)[kVectors], std::byte* piece) {
+    uint4 bits[kVectors];
 #pragma unroll
-    for (int i = 0; i < kChunks; ++i) bits[i] = *chunk_of(piece, i);
+    for (int i = 0; i < kVectors; ++i) bits[i] = *vector_of(piece, i);
 #pragma unroll
-    for (int i = 0; i < kChunks; ++i) sums[i].add(bits[i]);
+    for (int i = 0; i < kVectors; ++i) sums[i].add(bits[i]);
   }
 
   // Every lane over what it has read itself.
-  __device__ static void write(const Chunk<Element> (&sums)[kChunks], std::byte* piece) {
+  __device__ static void write(const Vector<Element> (&sums)[kVectors], std::byte* piece) {
 #pragma unroll
-    for (int i = 0; i < kChunks; ++i) *chunk_of(piece, i) = sums[i].rounded();
+    for (int i = 0; i < kVectors; ++i) *vector_of(piece, i) = sums[i].rounded();
     shared_stores_before_tma();
     __syncwarp();
   }

@@ -29,7 +29,7 @@ struct TensorView {
   static TensorView packed(const void* data, DType dtype, std::initializer_list<int64_t> sizes);
 };
 
-// Of 16-byte chunks in shared memory, over so many bytes: a chunk's number is changed by that of its row of 128 bytes.
+// Of 16-byte vectors in shared memory, over so many bytes: a vector's number is changed by that of its row of 128 bytes.
 // kByRow: over the rows of the box, if they are 128, 64 or 32 bytes; else not at all.
 enum class Swizzle { kByRow, kNone, k32, k64, k128 };
 
