@@ -56,8 +56,8 @@ struct Options {
   std::string net = "auto";
 
   // Whether NICs read and write windows in a GPU's memory themselves: auto, on or off.  Auto: if those of all ranks
-  // can; else, and with off, puts go by way of host memory.  On: a rank that cannot is an Error.  Nothing to worlds on
-  // CPUs, of one node, or in one process.
+  // can; else, and with off, puts go by way of host memory.  On: a rank that cannot is an Error.  Ignored by CPU
+  // worlds, single-node worlds and worlds inside one process.
   std::string gpu_direct = "auto";
 
   // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,

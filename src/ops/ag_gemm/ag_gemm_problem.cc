@@ -18,8 +18,8 @@ namespace {
 
 constexpr int64_t kMostParts = 16;
 
-// Copies wait for each other, not for sums, so that they need less to spare (docs/performance.md); and one SM more
-// where compute, which would wait for the links, does not miss it.
+// Copy workers are never blocked by reductions, so they need less headroom (docs/performance.md).  Where the links take
+// longer than compute, one more SM for copies costs nothing.
 constexpr double kSpare = 0.45;
 constexpr double kSpareOfLinks = 1.45;
 
