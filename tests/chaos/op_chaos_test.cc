@@ -25,9 +25,8 @@ INSTANTIATE_TEST_SUITE_P(Larger, OpChaos,
                          joined_names);
 
 TEST_P(OpChaos, EveryQueuedLaunchIsExactForEverySeed) {
-  constexpr uint64_t kSeeds = 3;
   const auto& [op, shape, weather] = GetParam();
-  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+  for (uint64_t seed = 0; seed < row_of(op).sizes().chaos_seeds; ++seed) {
     const auto world = chaotic_world(shape, seed, weather.chaos, {.ring_capacity = weather.ring_capacity});
     EXPECT_TRUE(runs_right(*world, op, row_of(op).sizes().chaos, {.seed = seed})) << "seed " << seed;
   }

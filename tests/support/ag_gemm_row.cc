@@ -28,10 +28,13 @@ const OpSizes kSizes{.exact = kShapes,
                      .race = {{{33, 7, 5}, {65, 65, 2}}},
                      .race_split = {97, 5, 3},
                      .chaos = {97, 3, 5},
+                     .chaos_seeds = 3,
                      .trace = {67, 129, 3},
+                     .between_processes = DType::kFp32,
                      .on_gpu = kGpuShapes,
-                     .replayed = {130, 264, 136},
-                     .between_processes = DType::kFp32};
+                     .gpu_several = {300, 264, 136},
+                     .gpu_crowded = {600, 520, 136},
+                     .gpu_replayed = {130, 264, 136}};
 
 // Of the last, intra sits inside.
 const Split kCutSplits[] = {{{"compute", 1}, {"intra", 1}, {"send", 1}},

@@ -88,15 +88,18 @@ struct Traffic {
 // How large a problem each kind of test takes.  The host checks every element; where every rank multiplies all rows,
 // they are fewer.
 struct OpSizes {
-  std::span<const Shape> exact;   // all there are, on CPUs
-  Shape several;                  // several row blocks a shard
-  std::array<Shape, 2> race;      // for ThreadSanitizer,
-  Shape race_split;               // and with several workers in a role
-  Shape chaos;                    // many puts, little else
-  Shape trace;                    // several row blocks and columns of tiles a shard
-  std::span<const Shape> on_gpu;  // with every tail that a GPU's tiles have
-  Shape replayed;                 // by a graph on a GPU
-  DType between_processes = DType::kBf16;
+  std::span<const Shape> exact;  // all there are, on CPUs
+  Shape several;                 // several row blocks a shard
+  std::array<Shape, 2> race;     // for ThreadSanitizer,
+  Shape race_split;              // and with several workers in a role
+  Shape chaos;                   // many puts, little else
+  uint64_t chaos_seeds = 2;
+  Shape trace;                             // several row blocks and columns of tiles a shard
+  DType between_processes = DType::kBf16;  // on CPUs
+  std::span<const Shape> on_gpu;           // with every tail that a GPU's tiles have
+  Shape gpu_several;                       // several row blocks a shard
+  Shape gpu_crowded;                       // dozens of tiles for one block
+  Shape gpu_replayed;                      // by a graph
 };
 
 class AnyLayout;

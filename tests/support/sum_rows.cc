@@ -44,7 +44,9 @@ OpSizes sizes_of(const Shape& trace) {
           .chaos = {67, 3, 2},
           .trace = trace,
           .on_gpu = kGpuShapes,
-          .replayed = {37, 136, 72}};
+          .gpu_several = {130, 264, 72},
+          .gpu_crowded = {600, 520, 24},
+          .gpu_replayed = {37, 136, 72}};
 }
 
 // What the three share.
