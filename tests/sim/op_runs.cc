@@ -38,6 +38,18 @@ class OpRunOf final : public OpRun {
   Run run_;
 };
 
+// Calls body with the operator's layout, whatever its type is.
+template <class Body>
+auto with_layout(Op op, const WorldShape& world, const OpCut& cut, Body&& body) {
+  switch (op) {
+    case Op::kAgGemm: return body(ag_layout(world, cut));
+    case Op::kGemmRs: return body(rs_layout(world, cut));
+    case Op::kGemmAr: return body(ar_layout(world, cut));
+    case Op::kGemmArOneShot: break;
+  }
+  return body(one_shot_layout(world, cut));
+}
+
 }  // namespace
 
 std::unique_ptr<OpRun> run_of(Op op, uint64_t seed, const FuzzLimits& limits, Tracing tracing) {

@@ -76,18 +76,6 @@ gemm_rs_op::Layout rs_layout(const WorldShape& world, const OpCut& cut = {});
 gemm_ar_op::TwoShotLayout ar_layout(const WorldShape& world, const OpCut& cut = {});
 gemm_ar_op::OneShotLayout one_shot_layout(const WorldShape& world, const OpCut& cut = {});
 
-// Calls body with the operator's layout, whatever its type is.
-template <class Body>
-auto with_layout(Op op, const WorldShape& world, const OpCut& cut, Body&& body) {
-  switch (op) {
-    case Op::kAgGemm: return body(ag_layout(world, cut));
-    case Op::kGemmRs: return body(rs_layout(world, cut));
-    case Op::kGemmAr: return body(ar_layout(world, cut));
-    case Op::kGemmArOneShot: break;
-  }
-  return body(one_shot_layout(world, cut));
-}
-
 inline dense::Problem problem_of(const WorldShape& world, const OpCut& cut) {
   return {world, cut.shape.shard_rows * world.size(), cut.shape.n, cut.shape.k, cut.dtype};
 }
