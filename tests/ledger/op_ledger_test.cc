@@ -31,7 +31,7 @@ TEST_P(OpLedger, BalancesOverThreeLaunches) {
 
 TEST_P(OpLedger, EverySignalIsUsedExceptARanksOwn) {
   for_each_layout(op, world, [](const AnyLayout& layout, const OpCut&) {
-    EXPECT_EQ(layout.account(1).num_signals(), layout.signals_used());
+    EXPECT_EQ(layout.account(kLaunches).num_signals(), layout.signals_used());
   });
 }
 
