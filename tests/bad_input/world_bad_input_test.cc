@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <limits>
 
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/op_launch.h"
 
 namespace mk::test {
 namespace {
@@ -113,7 +113,7 @@ TEST(Environment, AWorldStillWorksAfterARefusedVariable) {
     EXPECT_TRUE(refuses({"MKERNEL_TIMEOUT"}, [] { Options::from_env(); }));
   }
   World world = World::local(2, 2, DeviceKind::kCpu, Options::from_env());
-  EXPECT_TRUE(runs_right(world, {33, 7, 3}, {.launches = 2}));
+  EXPECT_TRUE(runs_right(world, Op::kAgGemm, {33, 7, 3}, {.launches = 2}));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "target/sm90/gemm_config.h"
 #include "tests/cuda/gpu_launch.h"
+#include "tests/support/gemm_forms.h"
 
 namespace mk::sm90 {
 
@@ -41,8 +42,9 @@ TEST_P(GpuEngine, EveryTileIsExactInBothOrdersOfB) {
   for (const Shape& shape : kEngineShapes) {
     for (const BOrder order : {BOrder::kKN, BOrder::kNK}) {
       for (const Split& split : {Split{}, Split{{"compute", 2}}}) {
-        const RunOptions options{.dtype = dtype, .launches = 2, .split = split, .form = {.b_order = order}};
-        EXPECT_TRUE(gpu_runs_right(world, shape, options, asked))
+        const RunOptions options{
+            .dtype = dtype, .launches = 2, .split = split, .form = GemmForm{.b_order = order}, .tile = asked};
+        EXPECT_TRUE(gpu_runs_right(world, Op::kAgGemm, shape, options))
             << ", compute " << (split.empty() ? 0 : split.at("compute"));
       }
     }
@@ -54,8 +56,9 @@ TEST_P(GpuEngine, EveryTileIsExactInAWorldOfSeveralNodes) {
   MK_NEEDS_GPU();
   World world = gpu_world({2, 2});
   for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}}) {
-    const RunOptions options{.dtype = dtype, .launches = 3, .split = {{"compute", 4}, {"intra", 8}, {"send", 2}}};
-    EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
+    const Split split{{"compute", 4}, {"intra", 8}, {"send", 2}};
+    const RunOptions options{.dtype = dtype, .launches = 3, .split = split, .tile = asked};
+    EXPECT_TRUE(gpu_runs_right(world, Op::kAgGemm, shape, options));
   }
 }
 
@@ -65,8 +68,8 @@ TEST_P(GpuEngine, EveryTileIsExactBesideAWorkerThatCopies) {
   if (asked.cluster > 1) GTEST_SKIP() << "a cluster's blocks have no room for it";
   World world = gpu_world({1, 4});
   for (const Shape& shape : {Shape{130, 264, 72}, Shape{3, 136, 328}, Shape{700, 264, 136}}) {
-    const RunOptions options{.dtype = dtype, .launches = 3, .split = {{"compute", 4}}};
-    EXPECT_TRUE(gpu_runs_right(world, shape, options, asked));
+    const RunOptions options{.dtype = dtype, .launches = 3, .split = {{"compute", 4}}, .tile = asked};
+    EXPECT_TRUE(gpu_runs_right(world, Op::kAgGemm, shape, options));
   }
 }
 
@@ -85,7 +88,8 @@ TEST_P(GpuEpilogue, UniformDataStayWithinTheBoundOfTheArithmetic) {
   for (const WorldShape& shape : {WorldShape{1, 1}, WorldShape{2, 2}}) {
     World world = gpu_world(shape);
     for (const Shape& at : {Shape{1, 8, 8}, Shape{37, 72, 72}, Shape{129, 264, 136}}) {
-      EXPECT_TRUE(gpu_runs_right(world, at, {.dtype = dtype, .launches = 2, .data = Data::kUniform, .form = form}));
+      const RunOptions options{.dtype = dtype, .launches = 2, .data = Data::kUniform, .form = form};
+      EXPECT_TRUE(gpu_runs_right(world, Op::kAgGemm, at, options));
     }
   }
 }
@@ -95,9 +99,8 @@ TEST_P(GpuEpilogue, EveryTileIsRightWithWholeNumbers) {
   MK_NEEDS_GPU();
   World world = gpu_world({1, 1});
   for (const sm90::GemmTile& tile : sm90::kGemmTiles) {
-    EXPECT_TRUE(gpu_runs_right(world, {129, 264, 136}, {.dtype = dtype, .launches = 1, .form = form},
-                               {tile.m, tile.n, tile.cluster}))
-        << name_of(tile);
+    const RunOptions options{.dtype = dtype, .launches = 1, .form = form, .tile = {tile.m, tile.n, tile.cluster}};
+    EXPECT_TRUE(gpu_runs_right(world, Op::kAgGemm, {129, 264, 136}, options)) << name_of(tile);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "base/cuda_api.h"
 #include "tests/cuda/gpu_launch.h"
 
@@ -49,11 +51,25 @@ class Captured {
   cudaGraphExec_t runnable_ = nullptr;
 };
 
-// Replays with inputs of their own, made by make(0) … make(count-1).
-template <class Launch, class Make>
-void expect_replays_right(Captured& captured, GpuLaunch<Launch>& gpu, int count, Make&& make) {
-  for (int i = 0; i < count; ++i) {
-    Launch fresh = make(i);
+class GpuGraphs : public testing::TestWithParam<std::tuple<Op, WorldShape>> {};
+
+INSTANTIATE_TEST_SUITE_P(All, GpuGraphs, testing::Combine(testing::ValuesIn(kOps), testing::Values(WorldShape{2, 2})),
+                         joined_names);
+INSTANTIATE_TEST_SUITE_P(Larger, GpuGraphs,
+                         testing::Combine(testing::Values(Op::kAgGemm), testing::Values(WorldShape{2, 8})),
+                         joined_names);
+
+TEST_P(GpuGraphs, CapturedOnceItReplaysAHundredTimesWithNewInputs) {
+  MK_NEEDS_GPU();
+  const auto& [op, shape] = GetParam();
+  World world = gpu_world(shape);
+  // The host checks every replay.
+  const OpCase at{shape.size() > 4 ? Shape{9, 24, 16} : row_of(op).sizes().gpu_replayed, DType::kBf16};
+  OpLaunch first(op, shape, at, seed_of(7, -1));
+  GpuLaunch gpu(world, first);
+  Captured captured(world, [&] { gpu.enqueue(world); });
+  for (int i = 0; i < 100; ++i) {
+    OpLaunch fresh(op, shape, at, seed_of(7, i));
     gpu.refill(fresh);
     captured.replay();
     gpu.fetch_into(fresh);
@@ -61,46 +77,15 @@ void expect_replays_right(Captured& captured, GpuLaunch<Launch>& gpu, int count,
   }
 }
 
-class GpuGraphs : public testing::TestWithParam<WorldShape> {};
-
-TEST_P(GpuGraphs, CapturedOnceItReplaysAHundredTimesWithNewInputs) {
-  MK_NEEDS_GPU();
-  World world = gpu_world(GetParam());
-  const Shape problem = world.size() > 4 ? Shape{9, 24, 16} : kProblem;  // the host checks every replay
-  const auto make = [&](int i) { return AgGemmLaunch(shape_of(world), problem, DType::kBf16, seed_of(7, i)); };
-  AgGemmLaunch first = make(-1);
-  GpuLaunch gpu(world, first);
-  Captured captured(world, [&] { ag_gemm(world, gpu.args()); });
-  expect_replays_right(captured, gpu, 100, make);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, GpuGraphs, testing::Values(WorldShape{2, 2}, WorldShape{2, 8}),
-                         case_name<testing::TestParamInfo<WorldShape>>);
-
-class GpuSumGraphs : public testing::TestWithParam<SumOp> {};
-
-TEST_P(GpuSumGraphs, CapturedOnceItReplaysFiftyTimesWithNewInputs) {
-  MK_NEEDS_GPU();
-  World world = gpu_world({2, 2});
-  const SumCase at{GetParam(), {37, 136, 72}, DType::kBf16};
-  const auto make = [&](int i) { return SumLaunch(shape_of(world), at, seed_of(7, i)); };
-  SumLaunch first = make(-1);
-  GpuLaunch gpu(world, first);
-  Captured captured(world, [&] { call(GetParam(), world, gpu.args()); });
-  expect_replays_right(captured, gpu, 50, make);
-}
-
-INSTANTIATE_TEST_SUITE_P(All, GpuSumGraphs, testing::ValuesIn(kSumOps), case_name<testing::TestParamInfo<SumOp>>);
-
 TEST(GpuGraph, AShapeSeenFirstInACaptureIsRefusedAndTheWorldGoesOn) {
   MK_NEEDS_GPU();
   World world = World::local(1, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
-  AgGemmLaunch host(shape_of(world), kProblem, DType::kBf16, 1);
+  OpLaunch host(Op::kAgGemm, {1, 2}, {kProblem, DType::kBf16});
   GpuLaunch gpu(world, host);
   const OwnStream own;
   check_cuda(cudaStreamBeginCapture(own.stream, cudaStreamCaptureModeGlobal), "begin a capture");
   world.fork(own.stream);
-  EXPECT_THROW(ag_gemm(world, gpu.args()), Error);
+  EXPECT_THROW(gpu.enqueue(world), Error);
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(own.stream, &graph);  // the forked streams were not joined: CUDA says so
   cudaGetLastError();
@@ -111,23 +96,22 @@ TEST(GpuGraph, AShapeSeenFirstInACaptureIsRefusedAndTheWorldGoesOn) {
 TEST(GpuStream, ALaunchSeesWhatTheCallersStreamWroteBefore) {
   MK_NEEDS_GPU();
   World world = World::local(1, 2, DeviceKind::kCuda, {.timeout_ms = 5000});
-  AgGemmLaunch stale(shape_of(world), kProblem, DType::kBf16, 1);
-  AgGemmLaunch fresh(shape_of(world), kProblem, DType::kBf16, 2);
+  OpLaunch stale(Op::kAgGemm, {1, 2}, {kProblem, DType::kBf16}, 1);
+  OpLaunch fresh(Op::kAgGemm, {1, 2}, {kProblem, DType::kBf16}, 2);
   const GpuLaunch gpu(world, stale);
   const GpuLaunch source(world, fresh);
   const OwnStream streams[2];
-  std::vector<AgGemmArgs> args = gpu.args();
+  std::vector<OpArgs> args = gpu.args();
   for (int rank = 0; rank < 2; ++rank) {
     args[rank].stream = streams[rank].stream;
     const auto copy = [&](const Tensor& to, const Tensor& from) {
-      check_cuda(cudaMemcpyAsync(to.data, from.data, decltype(gpu)::bytes_of(to), cudaMemcpyDeviceToDevice,
-                                 streams[rank].stream),
-                 "copy");
+      check_cuda(
+          cudaMemcpyAsync(to.data, from.data, GpuLaunch::bytes_of(to), cudaMemcpyDeviceToDevice, streams[rank].stream),
+          "copy");
     };
-    copy(args[rank].a, source.args()[rank].a);
-    copy(args[rank].b, source.args()[rank].b);
+    for (size_t i = 0; i < args[rank].in.size(); ++i) copy(args[rank].in[i], source.args()[rank].in[i]);
   }
-  ag_gemm(world, args);
+  call(Op::kAgGemm, world, args);
   world.synchronize();
   gpu.fetch_into(fresh);
   EXPECT_TRUE(fresh.is_right());

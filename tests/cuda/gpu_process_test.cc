@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -17,12 +16,11 @@
 #include "core/stamp.h"
 #include "tests/cuda/gpu_launch.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/processes.h"
+#include "tests/support/op_processes.h"
 
 namespace mk::test {
 namespace {
 
-constexpr int kLaunches = 20;
 constexpr Shape kShape{37, 72, 72};
 
 Options options_of(const std::string& net) {
@@ -55,60 +53,53 @@ class GpuProcess : public testing::Test {
   void SetUp() override { OnGpus::skip_without(); }
 };
 
-class GpuProcesses : public testing::TestWithParam<std::tuple<WorldShape, const char*>> {
+struct WorldAndNet {
+  WorldShape world;
+  std::string net;
+};
+
+std::string name_of(const WorldAndNet& at) { return name_of(at.world) + "_" + at.net; }
+
+class GpuProcesses : public testing::TestWithParam<std::tuple<Op, WorldAndNet>> {
  protected:
   void SetUp() override { OnGpus::skip_without(); }
 
-  // Launches with call(world, args of the rank), all queued before one is waited for.
-  template <class Launch, class Call>
-  testing::AssertionResult run_right(std::vector<Launch>& launches, Call&& call) const {
-    const auto [shape, net] = GetParam();
+  // All launches are queued before one is waited for.
+  testing::AssertionResult run_right(const Shape& problem, int count) const {
+    const auto& [op, at] = GetParam();
+    const WorldShape shape = at.world;
+    const std::string net = at.net;
+    std::vector<OpLaunch> launches;
+    for (int i = 0; i < count; ++i) {
+      launches.emplace_back(op, shape, OpCase{problem, DType::kBf16}, seed_of(1, i));
+    }
     const std::string id = World::unique_id();
-    return processes_leave_right(shape, launches, [&, net = net, shape = shape](int rank) {
+    return processes_leave_right(shape, launches, [&](int rank) {
       World world = World::join(id, rank, shape.nodes, shape.ranks, DeviceKind::kCuda, options_of(net));
-      std::vector<GpuLaunch<Launch>> on_gpu;
-      for (Launch& launch : launches) on_gpu.emplace_back(world, launch);
-      for (const GpuLaunch<Launch>& launch : on_gpu) call(world, std::span(&launch.args()[rank], 1));
+      std::vector<GpuLaunch> on_gpu;
+      for (OpLaunch& launch : launches) on_gpu.emplace_back(world, launch);
+      for (const GpuLaunch& launch : on_gpu) launch.enqueue(world);
       world.synchronize();
       for (size_t i = 0; i < launches.size(); ++i) on_gpu[i].fetch_into(launches[i]);
     });
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Worlds, GpuProcesses,
-                         testing::Values(std::tuple(WorldShape{1, 1}, "auto"), std::tuple(WorldShape{1, 2}, "auto"),
-                                         std::tuple(WorldShape{2, 1}, "tcp"), std::tuple(WorldShape{2, 1}, "shm"),
-                                         std::tuple(WorldShape{2, 2}, "tcp"), std::tuple(WorldShape{2, 2}, "shm")),
-                         [](const auto& info) {
-                           return name_of(std::get<0>(info.param)) + "_" + std::get<1>(info.param);
-                         });
+const auto kWorldsAndNets =
+    testing::Values(WorldAndNet{{1, 1}, "auto"}, WorldAndNet{{1, 2}, "auto"}, WorldAndNet{{2, 1}, "tcp"},
+                    WorldAndNet{{2, 1}, "shm"}, WorldAndNet{{2, 2}, "tcp"}, WorldAndNet{{2, 2}, "shm"});
 
-TEST_P(GpuProcesses, AgGemmIsRight) {
-  const WorldShape shape = std::get<0>(GetParam());
-  std::vector<AgGemmLaunch> launches;
-  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(shape, kShape, DType::kBf16, seed_of(1, i));
-  EXPECT_TRUE(run_right(launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
-}
+INSTANTIATE_TEST_SUITE_P(Worlds, GpuProcesses, testing::Combine(testing::ValuesIn(kOps), kWorldsAndNets), joined_names);
 
-TEST_P(GpuProcesses, SumsAreRight) {
-  const WorldShape shape = std::get<0>(GetParam());
-  for (const SumOp op : kSumOps) {
-    std::vector<SumLaunch> launches;
-    for (int i = 0; i < kLaunches; ++i) {
-      launches.emplace_back(shape, SumCase{.op = op, .shape = kShape, .dtype = DType::kBf16}, seed_of(1, i));
-    }
-    EXPECT_TRUE(run_right(launches, [op](World& world, std::span<const GemmArgs> args) { call(op, world, args, {}); }))
-        << name_of(op);
-  }
-}
+TEST_P(GpuProcesses, TwentyQueuedLaunchesAreRight) { EXPECT_TRUE(run_right({37, 72, 72}, 20)); }
 
 // Shards that take many slots of the staged fabric, and fill every SM that a rank has.
-TEST_P(GpuProcesses, LargeShardsAreRight) {
-  const WorldShape shape = std::get<0>(GetParam());
-  std::vector<AgGemmLaunch> launches;
-  launches.emplace_back(shape, Shape{1030, 264, 520}, DType::kBf16, 1);
-  EXPECT_TRUE(run_right(launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); }));
-}
+class GpuProcessesLarge : public GpuProcesses {};
+
+INSTANTIATE_TEST_SUITE_P(Worlds, GpuProcessesLarge, testing::Combine(testing::Values(Op::kAgGemm), kWorldsAndNets),
+                         joined_names);
+
+TEST_P(GpuProcessesLarge, LargeShardsAreRight) { EXPECT_TRUE(run_right({1030, 264, 520}, 1)); }
 
 TEST_F(GpuProcess, AutoIsAGpuWhereAllRanksHaveOne) {
   const std::string id = World::unique_id();
@@ -123,16 +114,16 @@ TEST_F(GpuProcess, ARankThatDiesIsNamedByTheOthersInTime) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(2, [&](int rank) {
     World world = World::join(id, rank, 1, 2, DeviceKind::kCuda, {.timeout_ms = 10'000});  // kernels are loaded, too
-    AgGemmLaunch host({1, 2}, kShape, DType::kBf16, 1);
+    OpLaunch host(Op::kAgGemm, {1, 2}, {kShape, DType::kBf16});
     const GpuLaunch gpu(world, host);
-    ag_gemm(world, std::span(&gpu.args()[rank], 1));
+    gpu.enqueue(world);
     world.synchronize();
     world.state().exchange("", "the first launch of both");
     if (rank == 1) _exit(0);
     const auto start = std::chrono::steady_clock::now();
     return throws(ErrorCode::kFabric, {"rank 1 is gone"},
                   [&] {
-                    ag_gemm(world, std::span(&gpu.args()[rank], 1));
+                    gpu.enqueue(world);
                     world.synchronize();
                   }) &&
            std::chrono::steady_clock::now() - start < std::chrono::seconds(11);

@@ -10,9 +10,9 @@
 
 #include "core/event.h"
 #include "ops/ag_gemm/ag_gemm_protocol.h"
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/layouts.h"
+#include "tests/support/op_launch.h"
+#include "tests/support/op_layouts.h"
 #include "tests/support/tampered_fabric.h"
 
 namespace mk::test {
@@ -54,7 +54,7 @@ class BrokenFabric : public testing::TestWithParam<WorldShape> {
 
   const WorldShape shape = GetParam();
   const int last = shape.size() - 1;
-  AgGemmLaunch launch{shape, kShape, DType::kFp32, 1};
+  OpLaunch launch{Op::kAgGemm, shape, {kShape}};
   std::unique_ptr<runtime::WorldState> world;
 };
 
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, BrokenFabric, testing::Values(WorldShape{2, 1},
 
 TEST_P(BrokenFabric, AFailureAfterAnyNumberOfPutsNamesTheRankAndTheReason) {
   for (const int good_puts : {0, 1, 2, 4}) {
-    launch = AgGemmLaunch(shape, kShape, DType::kFp32, good_puts);
+    launch = OpLaunch(Op::kAgGemm, shape, {kShape}, good_puts);
     auto puts = std::make_shared<int>(0);
     const Put put = [puts, good_puts](Fabric& inner, const Command& command, uint64_t ticket) {
       return (*puts)++ < good_puts ? inner.put(command, ticket) : PutResult::kFailed;
@@ -90,7 +90,7 @@ TEST_P(BrokenFabric, OneThatNeverCompletesAPutLeavesItsSenderUnsettled) {
 
 TEST_P(BrokenFabric, ASwallowedPutIsNamedByTheSignalThatDidNotArrive) {
   constexpr int kSwallowed = 3;
-  const ag_gemm_op::Layout layout = layout_of(shape, kShape, ag_gemm_op::kCpuTile, kSplits[0], DType::kFp32);
+  const ag_gemm_op::Layout layout = ag_layout(shape, {.shape = kShape, .dtype = DType::kFp32});
   const int rail_peer = rail_peer_at(shape, 0, 1);
   const uint32_t told = layout.signal_of_put(0, {kSwallowed, 0});
   const Put put = [=](Fabric& inner, const Command& command, uint64_t ticket) {
@@ -115,7 +115,7 @@ TEST_P(BrokenFabric, ASwallowedPutIsNamedByTheSignalThatDidNotArrive) {
 
 // A tile starts when its rows are there, not when the shard is.
 TEST_P(BrokenFabric, TilesOfTheChunksThatDidArriveAreComputed) {
-  const ag_gemm_op::Layout layout = layout_of(shape, kShape, ag_gemm_op::kCpuTile, kSplits[0], DType::kFp32);
+  const ag_gemm_op::Layout layout = ag_layout(shape, {.shape = kShape, .dtype = DType::kFp32});
   const int last_chunk = layout.row_blocks - 1;
   const Put put = [=](Fabric& inner, const Command& command, uint64_t ticket) {
     return command.signal_index == layout.signal_of_put(0, {last_chunk, 0}) ? PutResult::kSent
@@ -136,7 +136,7 @@ TEST_P(BrokenFabric, TilesOfTheChunksThatDidArriveAreComputed) {
 TEST_P(BrokenFabric, OneThatNeverHasRoomTimesOut) {
   const Put put = [](Fabric&, const Command&, uint64_t) { return PutResult::kFull; };
   for (const int ring_capacity : {1, 256}) {
-    launch = AgGemmLaunch(shape, kShape, DType::kFp32, ring_capacity);
+    launch = OpLaunch(Op::kAgGemm, shape, {kShape}, ring_capacity);
     launch_over(0, {.put = put}, {.timeout_ms = kDeadlineMs, .ring_capacity = ring_capacity});
     EXPECT_TRUE(ends_with(ErrorCode::kTimeout, {"waited 200 ms"}));
     world.reset();
@@ -157,7 +157,7 @@ TEST_P(BrokenFabric, ANewWorldWorksAfterIt) {
   launch_over(0, {.put = put, .reason = "down"});
   EXPECT_TRUE(ends_with(ErrorCode::kFabric, {"down"}));
   World fresh = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu);
-  EXPECT_TRUE(runs_right(fresh, kShape));
+  EXPECT_TRUE(runs_right(fresh, Op::kAgGemm, kShape));
 }
 
 }  // namespace

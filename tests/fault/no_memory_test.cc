@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <new>
 
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/op_launch.h"
 
 namespace mk::test {
 namespace {
@@ -55,19 +55,19 @@ constexpr Shape kShape{67, 129, 3};
 TEST(NoMemory, ForAWorkerIsAnErrorThatNamesItAndTheNextWorldIsAsGoodAsEver) {
   for (int left = 0; left < 4; ++left) {
     World world = World::local(kWorld.nodes, kWorld.ranks, DeviceKind::kCpu, {.timeout_ms = 20'000});
-    AgGemmLaunch launch(kWorld, kShape, DType::kFp32, 1);
+    OpLaunch launch(Op::kAgGemm, kWorld, {kShape});
     {
       const LittleMemory little(left);
       EXPECT_TRUE(throws(ErrorCode::kTimeout, {"rank ", "compute ", "ran out of memory, launch 1"}, [&] {
-        ag_gemm(world, launch.args());
+        enqueue(world, launch);
         world.synchronize();
       })) << left;
     }
     EXPECT_TRUE(world.failed());
   }
   World world = World::local(kWorld.nodes, kWorld.ranks, DeviceKind::kCpu);
-  AgGemmLaunch launch(kWorld, kShape, DType::kFp32, 1);
-  ag_gemm(world, launch.args());
+  OpLaunch launch(Op::kAgGemm, kWorld, {kShape});
+  enqueue(world, launch);
   world.synchronize();
   EXPECT_TRUE(launch.is_right());
 }

@@ -8,8 +8,8 @@
 #include <cerrno>
 #include <string>
 
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/op_launch.h"
 
 namespace mk::test {
 namespace {
@@ -47,25 +47,25 @@ constexpr const char* kReason = "Resource temporarily unavailable";
 
 TEST(NoThread, ForAWorkerIsAnErrorOfTheLaunchAndTheReasonOfAllCallsAfterIt) {
   World world = World::local(kWorld.nodes, kWorld.ranks, DeviceKind::kCpu, {.timeout_ms = 20'000});
-  AgGemmLaunch launch(kWorld, kShape, DType::kFp32, 1);
+  OpLaunch launch(Op::kAgGemm, kWorld, {kShape});
   {
     const FewThreads few(8);  // rank 0 has 5 or more workers, and more than 8 are needed for all
     EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot start a thread for worker ", " of rank ", kReason},
-                       [&] { ag_gemm(world, launch.args()); }));
+                       [&] { enqueue(world, launch); }));
   }
   EXPECT_TRUE(world.failed());
   EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot start a thread for worker ", " of rank ", kReason},
                      [&] { world.synchronize(); }));
   EXPECT_TRUE(throws(ErrorCode::kDevice, {"this World has failed", "cannot start a thread for worker "},
-                     [&] { ag_gemm(world, launch.args()); }));
+                     [&] { enqueue(world, launch); }));
 }
 
 TEST(NoThread, ForTheFirstWorkerNamesItsRank) {
   World world = World::local(1, 1, DeviceKind::kCpu, {.timeout_ms = 20'000});
-  AgGemmLaunch launch({1, 1}, kShape, DType::kFp32, 1);
+  OpLaunch launch(Op::kAgGemm, {1, 1}, {kShape});
   const FewThreads none(0);
   EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot start a thread for worker 0 of rank 0", kReason, "ulimit -u"},
-                     [&] { ag_gemm(world, launch.args()); }));
+                     [&] { enqueue(world, launch); }));
 }
 
 TEST(NoThread, ForAProxyIsAnErrorOfTheWorld) {
@@ -89,8 +89,8 @@ TEST(NoThread, LeavesNextWorldsAsGoodAsEver) {
     EXPECT_TRUE(throws(ErrorCode::kDevice, {"cannot start a thread"}, [] { World::local(2, 2, DeviceKind::kCpu); }));
   }
   World world = World::local(kWorld.nodes, kWorld.ranks, DeviceKind::kCpu);
-  AgGemmLaunch launch(kWorld, kShape, DType::kFp32, 1);
-  ag_gemm(world, launch.args());
+  OpLaunch launch(Op::kAgGemm, kWorld, {kShape});
+  enqueue(world, launch);
   world.synchronize();
   EXPECT_TRUE(launch.is_right());
 }

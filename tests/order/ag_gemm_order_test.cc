@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ops/ag_gemm/ag_gemm_protocol.h"
-#include "tests/support/layouts.h"
+#include "tests/support/op_layouts.h"
 
 namespace mk::test {
 namespace {
@@ -17,12 +17,16 @@ using ag_gemm_op::Layout;
 // Calls body with each layout: every shape and tiling, for several numbers of compute workers.
 template <class Body>
 void for_each_layout(const WorldShape& world, Body&& body) {
-  for_each_tiling([&](const Shape& shape, const ag_gemm_op::TileShape& tile) {
-    for (const int compute : {1, 3, 133}) {
-      SCOPED_TRACE(name_of(shape) + ", " + std::to_string(compute) + " workers, tile of " + std::to_string(tile.m));
-      body(layout_of(world, shape, tile, ag_gemm_op::roster(1, 1, compute)));
+  for (const Tiling tiling : {Tiling::kCpu, Tiling::kGpu}) {
+    for (const Shape& shape : ag_gemm_row().cut_shapes()) {
+      for (const int compute : {1, 3, 133}) {
+        const Layout layout = ag_layout(world, {shape, tiling, {{"compute", compute}, {"intra", 1}, {"send", 1}}});
+        SCOPED_TRACE(name_of(shape) + ", " + std::to_string(compute) + " workers, tile of " +
+                     std::to_string(layout.tile_m));
+        body(layout);
+      }
     }
-  });
+  }
 }
 
 Post compute_post(const Layout& layout, int worker) { return {Layout::kCompute, worker, layout.roles.num_compute()}; }

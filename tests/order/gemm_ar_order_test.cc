@@ -7,7 +7,9 @@
 #include <set>
 #include <vector>
 
-#include "tests/support/sum_layouts.h"
+#include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
+#include "ops/gemm_ar/gemm_ar_protocol.h"
+#include "tests/support/op_layouts.h"
 
 namespace mk::test {
 namespace {
@@ -32,7 +34,7 @@ class ArOrder : public testing::TestWithParam<WorldShape> {
 INSTANTIATE_TEST_SUITE_P(Worlds, ArOrder, testing::ValuesIn(kWorlds), case_name<testing::TestParamInfo<WorldShape>>);
 
 TEST_P(ArOrder, EveryRankGathersEveryTileThatIsNotItsOwnOnce) {
-  for_each_cut([&](const Cut& cut) {
+  for_each_cut(Op::kGemmAr, [&](const OpCut& cut) {
     const TwoShotLayout layout = ar_layout(GetParam(), cut);
     for (int rank = 0; rank < layout.world.size(); ++rank) {
       std::vector<int> visits(layout.num_tiles());
@@ -45,7 +47,7 @@ TEST_P(ArOrder, EveryRankGathersEveryTileThatIsNotItsOwnOnce) {
 // A holder passes on what its peers wait for before it waits, by the same order, for what they pass on:
 // nobody waits in a circle.
 TEST_P(ArOrder, AHolderTakesATileBeforeAnyPeerOfItsNodeWouldWaitForIt) {
-  for_each_cut([&](const Cut& cut) {
+  for_each_cut(Op::kGemmAr, [&](const OpCut& cut) {
     const TwoShotLayout layout = ar_layout(GetParam(), cut);
     const WorldShape& world = layout.world;
     for (int rank = 0; rank < world.size(); ++rank) {

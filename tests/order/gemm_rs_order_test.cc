@@ -7,7 +7,8 @@
 #include <set>
 #include <vector>
 
-#include "tests/support/sum_layouts.h"
+#include "ops/gemm_rs/gemm_rs_protocol.h"
+#include "tests/support/op_layouts.h"
 
 namespace mk::test {
 namespace {
@@ -19,7 +20,7 @@ class RsOrder : public testing::TestWithParam<WorldShape> {
   // Calls body(layout) for every shape, tiling and split.
   template <class Body>
   void for_each(Body&& body) const {
-    for_each_cut([&](const Cut& cut) { body(rs_layout(GetParam(), cut)); });
+    for_each_cut(Op::kGemmRs, [&](const OpCut& cut) { body(rs_layout(GetParam(), cut)); });
   }
 
   static std::vector<Tile> tiles_of(const Layout& layout, int rank) {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/eventually.h"
 #include "tests/support/killed_process.h"
+#include "tests/support/op_launch.h"
 #include "tests/support/open_files.h"
 #include "tests/support/processes.h"
 
@@ -46,10 +46,9 @@ World join_by_file(const Folder& folder, const std::string& job, int rank) {
   return World::from_env(kWorld.nodes, kWorld.ranks, options);
 }
 
-void launch_in(World& world, int rank, const Shape& shape = kShape) {
-  AgGemmLaunch launch(kWorld, shape, DType::kFp32, 1);
-  const std::vector<AgGemmArgs> args = launch.args();
-  ag_gemm(world, std::span(&args[rank], 1));
+void launch_in(World& world, const Shape& shape = kShape) {
+  OpLaunch launch(Op::kAgGemm, kWorld, {shape});
+  enqueue(world, launch);
   world.synchronize();
 }
 
@@ -85,13 +84,13 @@ TEST(KilledWorld, LeavesNothingInSharedMemoryNorInTheFolderOfTheNext) {
       if (i % 2 == 0) kill_this_process_after(std::chrono::microseconds(500 + i * 1000));
       World world = join_by_file(folder, fmt::format("killed{}", i), rank);
       kill_this_process_after(std::chrono::microseconds(500 + i * 100));
-      for (int columns = 1;; ++columns) launch_in(world, rank, {67, columns, 3});
+      for (int columns = 1;; ++columns) launch_in(world, {67, columns, 3});
       return true;
     }));
   }
   EXPECT_TRUE(processes_do(kWorld.size(), [&](int rank) {
     World world = join_by_file(folder, "next", rank);
-    launch_in(world, rank);
+    launch_in(world);
     return true;
   }));
   EXPECT_EQ(names_in(folder.path), std::set<std::string>());
@@ -102,7 +101,7 @@ TEST(ProcessWorld, MapsItsWindowsAndNoneHasAName) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(kWorld.size(), [&](int rank) {
     World world = World::join(id, rank, kWorld.nodes, kWorld.ranks, {.timeout_ms = 20'000});
-    launch_in(world, rank);
+    launch_in(world);
     int mapped = 0, named = 0;
     std::ifstream maps("/proc/self/maps");
     for (std::string line; std::getline(maps, line);) {
@@ -120,12 +119,12 @@ TEST(ProcessWorld, DescriptorsDoNotGrowWithWorldsAndPlans) {
     int first = 0, last = 0, plans_first = 0, plans_last = 0;
     for (int i = 0; i < kWorlds; ++i) {
       World world = join_by_file(folder, "job", rank);
-      launch_in(world, rank);
+      launch_in(world);
       if (i == 0) first = num_open_files();
       last = num_open_files();
       if (i + 1 < kWorlds) continue;
       plans_first = last;
-      for (int plan = 1; plan <= kPlans; ++plan) launch_in(world, rank, {67, plan, 3});
+      for (int plan = 1; plan <= kPlans; ++plan) launch_in(world, {67, plan, 3});
       plans_last = num_open_files();
     }
     if (last != first || plans_last != plans_first) {

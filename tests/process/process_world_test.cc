@@ -8,22 +8,19 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
-#include <span>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "runtime/host_device.h"
 #include "runtime/world_state.h"
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/processes.h"
-#include "tests/support/sum_launch.h"
+#include "tests/support/op_processes.h"
 
 namespace mk::test {
 namespace {
 
-constexpr int kLaunches = 5;
 constexpr Shape kShape{67, 129, 3};
 
 struct ProcessCase {
@@ -37,37 +34,28 @@ struct ProcessCase {
   }
 };
 
-class ProcessWorld : public testing::TestWithParam<ProcessCase> {};
+std::string name_of(const ProcessCase& at) { return name_of(at.world) + "_" + at.net; }
 
-INSTANTIATE_TEST_SUITE_P(Worlds, ProcessWorld,
-                         testing::Values(ProcessCase{{1, 1}}, ProcessCase{{1, 2}}, ProcessCase{{1, 4}},
-                                         ProcessCase{{1, 7}}, ProcessCase{{2, 1}}, ProcessCase{{2, 2}},
-                                         ProcessCase{{2, 4}}, ProcessCase{{3, 2}}, ProcessCase{{4, 1}},
-                                         ProcessCase{{2, 2}, "shm"}, ProcessCase{{2, 4}, "shm"},
-                                         ProcessCase{{3, 2}, "shm"}),
-                         [](const testing::TestParamInfo<ProcessCase>& info) {
-                           const WorldShape& world = info.param.world;
-                           return fmt::format("{}x{}_{}", world.nodes, world.ranks, info.param.net);
-                         });
+class ProcessWorlds : public testing::TestWithParam<std::tuple<Op, ProcessCase>> {};
 
-TEST_P(ProcessWorld, AgGemmIsRight) {
-  std::vector<AgGemmLaunch> launches;
-  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(GetParam().world, kShape, DType::kFp32, seed_of(1, i));
-  EXPECT_TRUE(processes_run_right(
-      GetParam().world, launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); },
-      GetParam().options()));
+INSTANTIATE_TEST_SUITE_P(Worlds, ProcessWorlds,
+                         testing::Combine(testing::ValuesIn(kOps),
+                                          testing::Values(ProcessCase{{1, 1}}, ProcessCase{{1, 2}}, ProcessCase{{1, 4}},
+                                                          ProcessCase{{1, 7}}, ProcessCase{{2, 1}}, ProcessCase{{2, 2}},
+                                                          ProcessCase{{2, 4}}, ProcessCase{{3, 2}}, ProcessCase{{4, 1}},
+                                                          ProcessCase{{2, 2}, "shm"}, ProcessCase{{2, 4}, "shm"},
+                                                          ProcessCase{{3, 2}, "shm"})),
+                         joined_names);
+
+TEST_P(ProcessWorlds, FiveQueuedLaunchesAreRight) {
+  const auto& [op, at] = GetParam();
+  std::vector<OpLaunch> launches = launches_of(op, at.world, kShape, 5);
+  EXPECT_TRUE(processes_run_right(at.world, launches, at.options()));
 }
 
-TEST_P(ProcessWorld, SumsAreRight) {
-  for (const SumOp op : kSumOps) {
-    std::vector<SumLaunch> launches;
-    for (int i = 0; i < kLaunches; ++i) {
-      launches.emplace_back(GetParam().world, SumCase{.op = op, .shape = kShape, .dtype = DType::kBf16}, seed_of(1, i));
-    }
-    EXPECT_TRUE(processes_run_right(
-        GetParam().world, launches, [op](World& world, std::span<const GemmArgs> args) { call(op, world, args, {}); },
-        GetParam().options()));
-  }
+void run_in(World& world, OpLaunch& launch) {
+  enqueue(world, launch);
+  world.synchronize();
 }
 
 TEST(ProcessWorld, ARankThatNeverJoinsIsNamedByRankZero) {
@@ -83,15 +71,12 @@ TEST(ProcessWorld, ARankAtAnotherProblemIsNamedBeforeAnythingRuns) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(2, [&](int rank) {
     World world = World::join(id, rank, 1, 2, {.timeout_ms = 10'000});
-    AgGemmLaunch launch({1, 2}, {4, rank == 0 ? 8 : 16, 3}, DType::kFp32, 1);
-    const std::vector<AgGemmArgs> args = launch.args();
-    const auto call = [&] { ag_gemm(world, std::span(&args[rank], 1)); };
-    const bool told = static_cast<bool>(refuses({"rank 1 asks for", "8x16x3", "rank 0 asks for", "8x8x3"}, call));
+    OpLaunch launch(Op::kAgGemm, {1, 2}, {{4, rank == 0 ? 8 : 16, 3}});
+    const bool told = static_cast<bool>(
+        refuses({"rank 1 asks for", "8x16x3", "rank 0 asks for", "8x8x3"}, [&] { enqueue(world, launch); }));
     // The world is as good as before.
-    AgGemmLaunch again({1, 2}, kShape, DType::kFp32, 2);
-    const std::vector<AgGemmArgs> good = again.args();
-    ag_gemm(world, std::span(&good[rank], 1));
-    world.synchronize();
+    OpLaunch again(Op::kAgGemm, {1, 2}, {kShape}, 2);
+    run_in(world, again);
     return told && launch.is_untouched(rank) && !again.is_untouched(rank);
   }));
 }
@@ -102,21 +87,14 @@ TEST(ProcessWorld, ARankMayTryAgainAfterACallThatItAloneRefused) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(3, [&](int rank) {
     World world = World::join(id, rank, 1, 3, {.timeout_ms = 10'000});
-    AgGemmLaunch launch({1, 3}, kShape, DType::kFp32, 1);
-    const std::vector<AgGemmArgs> args = launch.args();
-    const auto call = [&] {
-      ag_gemm(world, std::span(&args[rank], 1));
-      world.synchronize();
-    };
-    call();
-    AgGemmArgs bad = args[rank];
-    bad.a.data = nullptr;
-    if (rank == 1 && !refuses({"a of rank 1"}, [&] { ag_gemm(world, std::span(&bad, 1)); })) return false;
-    call();
-    AgGemmLaunch other({1, 3}, {5, 7, 3}, DType::kFp32, 2);  // needs a plan, so all must be in step
-    const std::vector<AgGemmArgs> more = other.args();
-    ag_gemm(world, std::span(&more[rank], 1));
-    world.synchronize();
+    OpLaunch launch(Op::kAgGemm, {1, 3}, {kShape});
+    run_in(world, launch);
+    OpArgs bad = launch.args()[rank];
+    bad.in[0].data = nullptr;
+    if (rank == 1 && !refuses({"a of rank 1"}, [&] { call(Op::kAgGemm, world, {&bad, 1}); })) return false;
+    run_in(world, launch);
+    OpLaunch other(Op::kAgGemm, {1, 3}, {{5, 7, 3}}, 2);  // needs a plan, so all must be in step
+    run_in(world, other);
     return !other.is_untouched(rank);
   }));
 }
@@ -126,14 +104,12 @@ TEST(ProcessWorld, WhatOneRankRefusesInTheFirstCallAllRefuseAndMayTryAgain) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(3, [&](int rank) {
     World world = World::join(id, rank, 1, 3, {.timeout_ms = 10'000});
-    AgGemmLaunch launch({1, 3}, kShape, DType::kFp32, 1);
-    std::vector<AgGemmArgs> args = launch.args();
-    AgGemmArgs bad = args[rank];
-    if (rank == 2) bad.a.data = nullptr;
+    OpLaunch launch(Op::kAgGemm, {1, 3}, {kShape});
+    OpArgs bad = launch.args()[rank];
+    if (rank == 2) bad.in[0].data = nullptr;
     const auto word = rank == 2 ? "a of rank 2" : "rank 2 refuses the call: a of rank 2";
-    if (!refuses({word}, [&] { ag_gemm(world, std::span(&bad, 1)); })) return false;
-    ag_gemm(world, std::span(&args[rank], 1));
-    world.synchronize();
+    if (!refuses({word}, [&] { call(Op::kAgGemm, world, {&bad, 1}); })) return false;
+    run_in(world, launch);
     return !launch.is_untouched(rank);
   }));
 }
@@ -158,17 +134,13 @@ TEST(ProcessWorld, ARankThatDiesInALaunchIsReportedByTheOthersInTime) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(3, [&](int rank) {
     World world = World::join(id, rank, 1, 3, {.timeout_ms = 3000});
-    AgGemmLaunch launch({1, 3}, kShape, DType::kFp32, 1);
-    const std::vector<AgGemmArgs> args = launch.args();
-    ag_gemm(world, std::span(&args[rank], 1));
-    world.synchronize();
+    OpLaunch launch(Op::kAgGemm, {1, 3}, {kShape});
+    run_in(world, launch);
     world.state().exchange("", "the first launch of all");  // who dies earlier may fail that one
     if (rank == 2) _exit(0);
     const auto start = std::chrono::steady_clock::now();
-    const bool told = static_cast<bool>(throws(ErrorCode::kFabric, {"rank 2 is gone: its process ended"}, [&] {
-      ag_gemm(world, std::span(&args[rank], 1));
-      world.synchronize();
-    }));
+    const bool told = static_cast<bool>(
+        throws(ErrorCode::kFabric, {"rank 2 is gone: its process ended"}, [&] { run_in(world, launch); }));
     // By the connection that ended with it, not by the deadline.
     return told && std::chrono::steady_clock::now() - start < std::chrono::seconds(2);
   }));
@@ -182,18 +154,12 @@ TEST(ProcessWorld, ARankOfAnotherNodeThatDiesIsNamedByItsRail) {
       Options options{.timeout_ms = 20'000};
       options.net = net;
       World world = World::join(id, rank, 2, 1, options);
-      AgGemmLaunch launch({2, 1}, kShape, DType::kFp32, 1);
-      const std::vector<AgGemmArgs> args = launch.args();
-      ag_gemm(world, std::span(&args[rank], 1));
-      world.synchronize();
+      OpLaunch launch(Op::kAgGemm, {2, 1}, {kShape});
+      run_in(world, launch);
       world.state().exchange("", "the first launch of both");  // who dies earlier may fail that one
       if (rank == 1) _exit(0);
       const auto start = std::chrono::steady_clock::now();
-      const auto launch_again = [&] {
-        ag_gemm(world, std::span(&args[rank], 1));
-        world.synchronize();
-      };
-      return throws(ErrorCode::kFabric, {"rank 1"}, launch_again) &&
+      return throws(ErrorCode::kFabric, {"rank 1"}, [&] { run_in(world, launch); }) &&
              std::chrono::steady_clock::now() - start < std::chrono::seconds(10);
     })) << net;
   }
@@ -231,10 +197,10 @@ TEST(ProcessWorld, ArgumentsAreForTheRanksThatAreHere) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(2, [&](int rank) {
     World world = World::join(id, rank, 1, 2, {.timeout_ms = 10'000});
-    AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
-    const std::vector<AgGemmArgs> args = launch.args();
+    OpLaunch launch(Op::kAgGemm, {1, 2}, {kShape});
+    const std::vector<OpArgs> args = launch.args();
     return world.first_rank() == rank && world.num_ranks() == 1 &&
-           refuses({"args has 2 entries", "1 ranks of the world are here"}, [&] { ag_gemm(world, args); });
+           refuses({"args has 2 entries", "1 ranks of the world are here"}, [&] { call(Op::kAgGemm, world, args); });
   }));
 }
 
@@ -263,9 +229,8 @@ TEST(ProcessWorld, ARankWithoutMemoryForAPlanFailsAndTheOthersSeeItLeave) {
                                : std::make_unique<Bootstrap>(rendezvous->id(), rank, 2, kTimeout);
     World world(std::make_unique<runtime::WorldState>(WorldShape{1, 2}, std::move(bootstrap),
                                                       std::make_unique<PoorDevice>(rank), Options{}));
-    AgGemmLaunch launch({1, 2}, kShape, DType::kFp32, 1);
-    const std::vector<AgGemmArgs> args = launch.args();
-    const auto call = [&] { ag_gemm(world, std::span(&args[rank], 1)); };
+    OpLaunch launch(Op::kAgGemm, {1, 2}, {kShape});
+    const auto call = [&] { enqueue(world, launch); };
     const bool told = static_cast<bool>(rank == 1 ? throws(ErrorCode::kDevice, {"out of memory"}, call)
                                                   : throws(ErrorCode::kFabric, {"rank 1 failed: out of memory"}, call));
     return told && world.failed();

@@ -7,17 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "runtime/world_state.h"
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/processes.h"
-#include "tests/support/sum_launch.h"
+#include "tests/support/op_processes.h"
 #include "transport/discovery.h"
 
 namespace mk::test {
@@ -51,25 +48,8 @@ INSTANTIATE_TEST_SUITE_P(Worlds, RdmaWorld,
 TEST_P(RdmaWorld, OperatorsAreRightWithEverySeed) {
   for (int seed = 1; seed <= kSeeds; ++seed) {
     choose_seed(seed);
-    const size_t op = static_cast<size_t>(seed) % (std::size(kSumOps) + 1);
-    if (op == std::size(kSumOps)) {
-      std::vector<AgGemmLaunch> launches;
-      for (int i = 0; i < kLaunches; ++i) launches.emplace_back(shape(), kShape, DType::kFp32, seed_of(seed, i));
-      ASSERT_TRUE(processes_run_right(
-          shape(), launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); },
-          options_of(net())))
-          << "seed " << seed;
-      continue;
-    }
-    std::vector<SumLaunch> launches;
-    for (int i = 0; i < kLaunches; ++i) {
-      const SumCase sum{.op = kSumOps[op], .shape = kShape, .dtype = DType::kBf16};
-      launches.emplace_back(shape(), sum, seed_of(seed, i));
-    }
-    ASSERT_TRUE(processes_run_right(
-        shape(), launches, [&](World& world, std::span<const GemmArgs> args) { call(kSumOps[op], world, args, {}); },
-        options_of(net())))
-        << "seed " << seed;
+    std::vector<OpLaunch> launches = launches_of(op_in_turn(seed), shape(), kShape, kLaunches, seed);
+    ASSERT_TRUE(processes_run_right(shape(), launches, options_of(net()))) << "seed " << seed;
   }
 }
 
@@ -78,17 +58,14 @@ template <class Words>
 testing::AssertionResult worlds_are_right(const char* net, int queue_depth, Words&& words) {
   constexpr WorldShape kWorld{2, 2};
   constexpr Shape kManyPuts{130, 67, 3};
-  std::vector<AgGemmLaunch> launches;
-  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(kWorld, kManyPuts, DType::kFp32, seed_of(1, i));
+  std::vector<OpLaunch> launches = launches_of(Op::kAgGemm, kWorld, kManyPuts, kLaunches);
   Options options = options_of(net);
   options.queue_depth = queue_depth;
   const std::string id = World::unique_id();
-  return processes_run_right(
-      kWorld, launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); },
-      [&](int rank) {
-        setenv("MKERNEL_SOFT_NIC", words(rank).c_str(), 1);
-        return World::join(id, rank, kWorld.nodes, kWorld.ranks, options);
-      });
+  return processes_run_right(kWorld, launches, [&](int rank) {
+    setenv("MKERNEL_SOFT_NIC", words(rank).c_str(), 1);
+    return World::join(id, rank, kWorld.nodes, kWorld.ranks, options);
+  });
 }
 
 TEST(RdmaQueues, OfAnySizeAreUsedAsTheyAre) {
@@ -124,14 +101,13 @@ TEST_P(RdmaRanks, ARankThatDiesIsNamedByItsRail) {
   const std::string id = World::unique_id();
   EXPECT_TRUE(processes_do(2, [&](int rank) {
     World world = World::join(id, rank, 2, 1, options_of(GetParam()));
-    AgGemmLaunch launch({2, 1}, kShape, DType::kFp32, 1);
-    const std::vector<AgGemmArgs> args = launch.args();
-    ag_gemm(world, std::span(&args[rank], 1));
+    OpLaunch launch(Op::kAgGemm, {2, 1}, {kShape});
+    enqueue(world, launch);
     world.synchronize();
     world.state().exchange("", "the first launch of both");  // who dies earlier may fail that one
     if (rank == 1) _exit(0);
     const auto launch_again = [&] {
-      ag_gemm(world, std::span(&args[rank], 1));
+      enqueue(world, launch);
       world.synchronize();
     };
     return static_cast<bool>(throws(ErrorCode::kFabric, {"rank 1 is gone"}, launch_again));
@@ -207,11 +183,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, NearRanks, testing::Values(std::pair{"verbs", "s
 
 TEST_P(NearRanks, AreRightOverTheNicsThatAreNear) {
   const RecordedMachine machine(nic(1), nic(0), kActive);
-  std::vector<AgGemmLaunch> launches;
-  for (int i = 0; i < kLaunches; ++i) launches.emplace_back(WorldShape{2, 2}, kShape, DType::kFp32, seed_of(1, i));
-  EXPECT_TRUE(processes_run_right(
-      {2, 2}, launches, [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); },
-      options_of(GetParam().first)));
+  std::vector<OpLaunch> launches = launches_of(Op::kAgGemm, {2, 2}, kShape, kLaunches);
+  EXPECT_TRUE(processes_run_right({2, 2}, launches, options_of(GetParam().first)));
 }
 
 // The tree tells of a second port, which the NIC refuses by name: so it was the near one that was opened, and not the

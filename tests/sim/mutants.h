@@ -1,20 +1,37 @@
 // SPDX-License-Identifier: MIT
-// tests/sim/mutants.h — machines that get one thing wrong, each a bug a protocol could have.
+// tests/sim/mutants.h — machines that get one thing wrong, each a bug a protocol could have: one list.
 //
-// They shadow SimMachine's functions, so the protocol itself stays as it is.  In AllGather+GEMM the
-// first world.size() signals are `ready`, the others `arrived`.
+// A Mutant is a SimMachine whose functions can be overridden, so the protocol itself stays as it is; SpoiltMachine is
+// what protocols are compiled for, once, and hands everything to the mutant that is planted.  In every operator here
+// the first world.size() signals are `ready`.
 #pragma once
 
-#include <limits>
-#include <optional>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "target/sim/sim_machine.h"
+#include "tests/support/op_table.h"
 
 namespace mk::test {
 
 class Mutant : public sim::SimMachine {
  public:
   using SimMachine::SimMachine;
+  virtual ~Mutant() = default;
+
+  virtual bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return SimMachine::wait(signal, wanted, subject);
+  }
+  virtual void add(const Signal& signal, uint64_t amount) { SimMachine::add(signal, amount); }
+  virtual void copy(const Place& to, const Place& from, uint64_t bytes) { SimMachine::copy(to, from, bytes); }
+  virtual void store(const Place& to, uint64_t bytes) { SimMachine::store(to, bytes); }
+  virtual void load(const Place& from, uint64_t bytes) { SimMachine::load(from, bytes); }
+  virtual bool put(const Put& put, int64_t subject) { return SimMachine::put(put, subject); }
+  virtual bool settle() { return SimMachine::settle(); }
 
  protected:
   bool is_ready(uint32_t signal) const { return signal < static_cast<uint32_t>(world().size()); }
@@ -22,198 +39,48 @@ class Mutant : public sim::SimMachine {
   bool passes_on(uint32_t signal) { return role() == "intra" && !is_ready(signal); }
 };
 
-struct DropsASignal : Mutant {
-  using Mutant::Mutant;
-  void add(const Signal& signal, uint64_t amount) {
-    if (epoch() == 2 && !is_ready(signal.index) && rank() == 0 && !dropped) {
-      dropped = true;
-      return;
-    }
-    Mutant::add(signal, amount);
-  }
-  bool dropped = false;
+using MutantMaker = std::function<std::unique_ptr<Mutant>(sim::SimWorld&, sim::Worker&)>;
+
+class SpoiltMachine {
+ public:
+  static inline MutantMaker planted;
+
+  SpoiltMachine(sim::SimWorld& world, sim::Worker& worker) : m_(planted(world, worker)) {}
+
+  const WorldShape& world() const { return m_->world(); }
+  int rank() const { return m_->rank(); }
+  uint64_t epoch() const { return m_->epoch(); }
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) { return m_->wait(signal, wanted, subject); }
+  bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return m_->wait_some(signal, wanted, subject); }
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return m_->wait_stamp(signal, stamp, subject); }
+  void stamp(const Signal& signal, uint64_t stamp) { m_->stamp(signal, stamp); }
+  uint32_t read(const Place& from) { return m_->read(from); }
+  void write(const Place& to, uint32_t value) { m_->write(to, value); }
+  void add(const Signal& signal, uint64_t amount) { m_->add(signal, amount); }
+  void copy(const Place& to, const Place& from, uint64_t bytes) { m_->copy(to, from, bytes); }
+  void store(const Place& to, uint64_t bytes) { m_->store(to, bytes); }
+  void load(const Place& from, uint64_t bytes) { m_->load(from, bytes); }
+  bool put(const Put& put, int64_t subject) { return m_->put(put, subject); }
+  bool settle() { return m_->settle(); }
+  void note(const Event& event) { m_->note(event); }
+  void compute(double flops, int64_t tile) { m_->compute(flops, tile); }
+
+ private:
+  std::unique_ptr<Mutant> m_;
 };
 
-struct DropsAPut : Mutant {
-  using Mutant::Mutant;
-  bool put(const Put& put, int64_t subject) {
-    if (epoch() == 2 && put.bytes > 0 && !dropped) return dropped = true;
-    return Mutant::put(put, subject);
-  }
-  bool dropped = false;
+static_assert(Machine<SpoiltMachine>);
+
+class OpRun;
+
+// A bug, the operators that can have it, and the kinds allowed for the first complaint of it.
+struct Bug {
+  std::string name;
+  std::string reported_as;
+  std::vector<Op> ops;
+  std::function<void(OpRun&)> run;
 };
 
-// Keeps a copy back until after what should follow it.
-struct LateCopies : Mutant {
-  using Mutant::Mutant;
-  void copy(const Place& to, const Place& from, uint64_t bytes) { pending = {to, from, bytes}; }
-  void copy_now() {
-    if (pending) Mutant::copy(pending->to, pending->from, pending->bytes);
-    pending.reset();
-  }
-  struct Copy {
-    Place to, from;
-    uint64_t bytes;
-  };
-  std::optional<Copy> pending;
-};
-
-struct SignalsBeforeData : LateCopies {
-  using LateCopies::LateCopies;
-  void add(const Signal& signal, uint64_t amount) {
-    Mutant::add(signal, amount);
-    copy_now();
-  }
-  bool put(const Put& put, int64_t subject) {
-    copy_now();
-    return Mutant::put(put, subject);
-  }
-};
-
-struct PutsBeforeStaging : LateCopies {
-  using LateCopies::LateCopies;
-  void add(const Signal& signal, uint64_t amount) {
-    copy_now();
-    Mutant::add(signal, amount);
-  }
-  bool put(const Put& put, int64_t subject) {
-    const bool handed = Mutant::put(put, subject);
-    copy_now();
-    return handed;
-  }
-};
-
-struct SkipsHandBack : Mutant {
-  using Mutant::Mutant;
-  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return is_ready(signal) || Mutant::wait(signal, wanted, subject);
-  }
-};
-
-struct WaitsForTheEpochBefore : Mutant {
-  using Mutant::Mutant;
-  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) { return Mutant::wait(signal, wanted - 1, subject); }
-};
-
-struct NeverLeavesTheFirstEpoch : Mutant {
-  using Mutant::Mutant;
-  bool wait(uint32_t signal, uint64_t, int64_t subject) { return Mutant::wait(signal, 1, subject); }
-};
-
-// Its neighbour, whoever was to be told.
-struct TellsTheWrongPeer : Mutant {
-  using Mutant::Mutant;
-  void add(const Signal& signal, uint64_t amount) {
-    const int peer = world().rank_at(world().node_of(rank()), (world().local_of(rank()) + 1) % world().ranks);
-    Mutant::add(is_ready(signal.index) ? signal : Signal{peer, signal.index}, amount);
-  }
-};
-
-// Announces that it is ready only after it has waited for somebody.
-struct WaitsBeforeItAnnounces : Mutant {
-  using Mutant::Mutant;
-  void add(const Signal& signal, uint64_t amount) {
-    if (is_ready(signal.index)) {
-      kept.push_back(signal);
-    } else {
-      Mutant::add(signal, amount);
-    }
-  }
-  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    const bool seen = Mutant::wait(signal, wanted, subject);
-    for (const Signal& late : kept) Mutant::add(late, 1);
-    kept.clear();
-    return seen;
-  }
-  std::vector<Signal> kept;
-};
-
-struct PassingOnQuitsEarly : Mutant {
-  using Mutant::Mutant;
-  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    if (passes_on(signal) && epoch() == 3) return false;
-    return Mutant::wait(signal, wanted, subject);
-  }
-};
-
-struct SignalsTwice : Mutant {
-  using Mutant::Mutant;
-  void add(const Signal& signal, uint64_t amount) {
-    Mutant::add(signal, amount);
-    if (!is_ready(signal.index)) Mutant::add(signal, amount);
-  }
-};
-
-struct ReusesRingSlotsTooSoon : Mutant {
-  ReusesRingSlotsTooSoon(sim::SimWorld& world, sim::Worker& worker) : Mutant(world, worker) {
-    ring().consumed = &plenty;
-  }
-  uint64_t plenty = std::numeric_limits<uint64_t>::max();
-};
-
-struct PutsCarryTheWrongSignal : Mutant {
-  using Mutant::Mutant;
-  bool put(const Put& put, int64_t subject) {
-    Put wrong = put;
-    if (put.bytes > 0) wrong.signal.index = static_cast<uint32_t>(world().size());  // chunk 0 of rank 0
-    return Mutant::put(wrong, subject);
-  }
-};
-
-struct DoesNotSettle : Mutant {
-  using Mutant::Mutant;
-  bool settle() { return true; }
-};
-
-struct ComputesWithoutWaiting : Mutant {
-  using Mutant::Mutant;
-  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return role() == "compute" || Mutant::wait(signal, wanted, subject);
-  }
-};
-
-struct PassesOnWithoutWaiting : Mutant {
-  using Mutant::Mutant;
-  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return passes_on(signal) || Mutant::wait(signal, wanted, subject);
-  }
-};
-
-struct CopiesAcrossNodes : Mutant {
-  using Mutant::Mutant;
-  void copy(const Place& to, const Place& from, uint64_t bytes) {
-    Place wrong = to;
-    if (to.rank != rank()) wrong.rank = (to.rank + world().ranks) % world().size();
-    Mutant::copy(wrong, from, bytes);
-  }
-};
-
-struct PutsOffItsRail : Mutant {
-  using Mutant::Mutant;
-  bool put(const Put& put, int64_t subject) {
-    Put wrong = put;
-    const int node = world().node_of(put.to.rank);
-    wrong.to.rank = wrong.signal.rank = world().rank_at(node, (world().local_of(rank()) + 1) % world().ranks);
-    return Mutant::put(wrong, subject);
-  }
-};
-
-struct PutsFromTheInput : Mutant {
-  using Mutant::Mutant;
-  bool put(const Put& put, int64_t subject) {
-    Put wrong = put;
-    wrong.from.window = kInputWindow;
-    return Mutant::put(wrong, subject);
-  }
-};
-
-struct CopiesToTheWrongPlace : Mutant {
-  using Mutant::Mutant;
-  void copy(const Place& to, const Place& from, uint64_t bytes) {
-    Place wrong = to;
-    if (to.rank != rank()) wrong.offset += 4;
-    Mutant::copy(wrong, from, bytes);
-  }
-};
+std::span<const Bug> bugs();
 
 }  // namespace mk::test

@@ -7,16 +7,13 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "runtime/world_state.h"
-#include "tests/support/ag_gemm_launch.h"
 #include "tests/support/far_device.h"
-#include "tests/support/processes.h"
-#include "tests/support/sum_launch.h"
+#include "tests/support/op_processes.h"
 
 namespace mk::test {
 
@@ -61,9 +58,8 @@ class FarRanks {
   std::unique_ptr<Rendezvous> rendezvous_;
 };
 
-template <class Launch, class Call>
-testing::AssertionResult far_ranks_run_right(FarRanks& ranks, std::vector<Launch>& launches, Call&& call) {
-  auto right = processes_run_right(ranks.shape(), launches, call, [&](int rank) { return ranks.join(rank); });
+inline testing::AssertionResult far_ranks_run_right(FarRanks& ranks, std::vector<OpLaunch> launches) {
+  auto right = processes_run_right(ranks.shape(), launches, [&](int rank) { return ranks.join(rank); });
   const FarCounts& counts = ranks.counts();
   if (!right) return right;
   if (counts.landings + counts.payments == 0) return testing::AssertionFailure() << "nothing went through a Mover";
@@ -77,30 +73,12 @@ testing::AssertionResult far_ranks_run_right(FarRanks& ranks, std::vector<Launch
 
 // Three launches of the operator whose turn it is.
 inline testing::AssertionResult operators_run_right(FarRanks& ranks, int seed) {
-  constexpr Shape kShape{13, 21, 3};
-  constexpr int kLaunches = 3;
-  const size_t op = static_cast<size_t>(seed) % (std::size(kSumOps) + 1);
-  if (op == std::size(kSumOps)) {
-    std::vector<AgGemmLaunch> launches;
-    for (int i = 0; i < kLaunches; ++i) launches.emplace_back(ranks.shape(), kShape, DType::kFp32, seed_of(seed, i));
-    const auto run = [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); };
-    return far_ranks_run_right(ranks, launches, run);
-  }
-  std::vector<SumLaunch> launches;
-  for (int i = 0; i < kLaunches; ++i) {
-    const SumCase sum{.op = kSumOps[op], .shape = kShape, .dtype = DType::kBf16};
-    launches.emplace_back(ranks.shape(), sum, seed_of(seed, i));
-  }
-  const auto run = [&](World& world, std::span<const GemmArgs> args) { call(kSumOps[op], world, args, {}); };
-  return far_ranks_run_right(ranks, launches, run);
+  return far_ranks_run_right(ranks, launches_of(op_in_turn(seed), ranks.shape(), {13, 21, 3}, 3, seed));
 }
 
 // One launch with more bytes to a rank than the slots of a rail hold at once.
 inline testing::AssertionResult a_large_shard_runs_right(FarRanks& ranks) {
-  std::vector<AgGemmLaunch> launches;
-  launches.emplace_back(ranks.shape(), Shape{512, 2, 4100}, DType::kFp32, 1);
-  const auto run = [](World& world, std::span<const AgGemmArgs> args) { ag_gemm(world, args); };
-  return far_ranks_run_right(ranks, launches, run);
+  return far_ranks_run_right(ranks, launches_of(Op::kAgGemm, ranks.shape(), {512, 2, 4100}, 1));
 }
 
 }  // namespace mk::test

@@ -44,12 +44,12 @@ class Matrix {
 
   // All elements, row after row.
   std::vector<float> values() const {
-    std::vector<float> values;
-    values.reserve(rows_ * cols_);
-    for (int64_t row = 0; row < rows_; ++row) {
-      for (int64_t col = 0; col < cols_; ++col) values.push_back(at(row, col));
+    switch (dtype_) {
+      case DType::kBf16: return all<Bf16>();
+      case DType::kFp16: return all<Fp16>();
+      case DType::kFp32: break;
     }
-    return values;
+    return all<float>();
   }
 
  private:
@@ -62,6 +62,15 @@ class Matrix {
     T value;
     std::memcpy(&value, bytes_.data() + (row * cols_ + col) * sizeof(T), sizeof(T));
     return value;
+  }
+
+  template <class T>
+  std::vector<float> all() const {
+    std::vector<float> values(rows_ * cols_);
+    for (int64_t row = 0; row < rows_; ++row) {
+      for (int64_t col = 0; col < cols_; ++col) values[row * cols_ + col] = to_float(load<T>(row, col));
+    }
+    return values;
   }
 
   DType dtype_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/support/processes.h — a world whose ranks are processes of this machine, and launches in it.
+// tests/support/processes.h — processes of this machine, and memory they share.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -10,17 +10,11 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <exception>
 #include <functional>
-#include <span>
 #include <string>
 #include <thread>
-#include <type_traits>
 #include <vector>
-
-#include "core/world_shape.h"
-#include "mkernel/mkernel.h"
 
 namespace mk::test {
 
@@ -76,65 +70,5 @@ class CommonMemory {
   size_t bytes_;
   void* data_;
 };
-
-inline size_t bytes_of(const Tensor& tensor) {
-  return static_cast<size_t>(tensor.rows * tensor.cols) * size_of(tensor.dtype);
-}
-
-// Runs run(rank) in a process for each rank, which leaves the rank's results in its launches' tensors; brings all of
-// them here and checks them.
-template <class Launch, class Run>
-testing::AssertionResult processes_leave_right(const WorldShape& shape, std::vector<Launch>& launches, Run&& run) {
-  size_t bytes = 1;
-  for (Launch& launch : launches) {
-    for (const auto& args : launch.args()) bytes += bytes_of(args.c);
-  }
-  const CommonMemory results(bytes);
-  const auto run_and_tell = [&](int rank) {
-    run(rank);
-    std::byte* to = results.data();
-    for (Launch& launch : launches) {
-      const auto all = launch.args();
-      for (size_t r = 0; r < all.size(); to += bytes_of(all[r++].c)) {
-        if (static_cast<int>(r) == rank) std::memcpy(to, all[r].c.data, bytes_of(all[r].c));
-      }
-    }
-    return true;
-  };
-  if (auto done = processes_do(shape.size(), run_and_tell); !done) return done;
-  const std::byte* from = results.data();
-  for (Launch& launch : launches) {
-    for (const auto& args : launch.args()) {
-      std::memcpy(args.c.data, from, bytes_of(args.c));
-      from += bytes_of(args.c);
-    }
-  }
-  for (const Launch& launch : launches) {
-    if (auto right = launch.is_right(); !right) return right;
-  }
-  return testing::AssertionSuccess();
-}
-
-// On CPUs: every rank joins with join(rank), queues all launches with call(world, its args) and waits.
-template <class Launch, class Call, class Join>
-requires std::is_invocable_r_v<World, Join, int> testing::AssertionResult processes_run_right(
-    const WorldShape& shape, std::vector<Launch>& launches, Call&& call, Join&& join) {
-  return processes_leave_right(shape, launches, [&](int rank) {
-    World world = join(rank);
-    for (Launch& launch : launches) {
-      const auto args = launch.args();
-      call(world, std::span(&args[rank], 1));
-    }
-    world.synchronize();
-  });
-}
-
-template <class Launch, class Call>
-testing::AssertionResult processes_run_right(const WorldShape& shape, std::vector<Launch>& launches, Call&& call,
-                                             const Options& options = {.timeout_ms = 20'000}) {
-  const std::string id = World::unique_id();
-  return processes_run_right(shape, launches, call,
-                             [&](int rank) { return World::join(id, rank, shape.nodes, shape.ranks, options); });
-}
 
 }  // namespace mk::test

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <vector>
 
 #include "mkernel/types.h"
 
@@ -41,6 +42,19 @@ inline double round_to(const FloatFormat& format, double x) {
   const double rounded = std::nearbyint(x / ulp) * ulp;
   return std::abs(rounded) <= format.largest() ? rounded : std::copysign(std::numeric_limits<double>::infinity(), x);
 }
+
+// The same, of whole numbers of at most this size: looked up.
+class RoundedWholes {
+ public:
+  RoundedWholes(const FloatFormat& format, int64_t largest) : largest_(largest) {
+    for (int64_t x = -largest; x <= largest; ++x) rounded_.push_back(round_to(format, static_cast<double>(x)));
+  }
+  double operator()(double x) const { return rounded_[static_cast<int64_t>(x) + largest_]; }
+
+ private:
+  int64_t largest_;
+  std::vector<double> rounded_;
+};
 
 // What 16 bits of a format mean.
 inline double decode16(const FloatFormat& format, uint16_t bits) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "core/world_shape.h"
@@ -64,9 +65,21 @@ inline constexpr std::array<Shape, 4> kLargeShapes = {{{128, 256, 64}, {129, 257
 // The number of seeded repetitions a test makes is its own; the seeds are spread by this.
 constexpr uint64_t seed_of(uint64_t first, uint64_t second) { return first * 1'000'003 + second; }
 
+// For INSTANTIATE_TEST_SUITE_P: the name of the parameter, and "gemm_rs_2x3_bf16", the names of a tuple's members.
 template <class T>
 std::string case_name(const T& info) {
   return name_of(info.param);
 }
+
+struct JoinedNames {
+  template <class Info>
+  std::string operator()(const Info& info) const {
+    std::string names;
+    const auto append = [&](const std::string& name) { names += (names.empty() ? "" : "_") + name; };
+    std::apply([&](const auto&... member) { (append(name_of(member)), ...); }, info.param);
+    return names;
+  }
+};
+inline constexpr JoinedNames joined_names;
 
 }  // namespace mk::test
