@@ -23,7 +23,7 @@ struct RoleUse {
 struct Prediction {
   double time_us = 0;
   double tflops_per_rank = 0;
-  double compute_us = 0;  // alone, all workers at full rate
+  double compute_us = 0;  // alone, all SMs at full rate
   double nvlink_us = 0;   // alone
   double network_us = 0;  // alone
   uint64_t nvlink_bytes = 0;

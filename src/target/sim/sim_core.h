@@ -37,6 +37,10 @@ struct SimSpec {
 
   std::function<uint32_t(uint64_t epoch, const Place& place)> value;  // what a protocol reads, without data
 
+  // Communication workers that share an SM, as sm90 seats them; 1: each has its own, and so have those inside.
+  int workers_per_sm = 1;
+  bool nic_on_sm = false;  // a warp of the last communication SM plays the NIC, as in the scale model
+
   Costs costs;
   Disturbance::Kind disturbance = Disturbance::Kind::kNone;
   uint32_t ring_capacity = 256;
@@ -63,9 +67,18 @@ struct alignas(64) Worker {
   bool parked = false;
   Job job = Job::kAll;
   Post post;
+  int sm = kNoSm;        // in the world, where it is shared
   std::string awaiting;  // in words, with data; empty when it does not wait
 
   static constexpr int kNoWorker = -1;
+  static constexpr int kNoSm = -1;
+};
+
+// An SM that several workers share.
+struct Sm {
+  Link moves;            // of those that communicate
+  Time missing = 0;      // to the next tile of the one that computes
+  bool computes = false;
 };
 
 // Workers parked for the same thing, linked through Worker::next_waiter.
@@ -103,9 +116,12 @@ class SimCore {
   Scheduler scheduler;
   std::vector<Worker> workers;
   std::vector<Span> spans;
+  std::vector<Sm> sms;  // [rank][those that are shared]
 
   Worker& worker(int rank, int index) { return workers[rank * workers_per_rank + index]; }
   int workers_per_rank = 0;  // jobs counted each
+  int sms_per_rank = 0;      // shared ones
+  int nic_sm = 0;            // of them
 
   void complain(const std::string& kind, const std::string& text);
   bool stopped() const { return !complaints_.empty(); }
@@ -144,12 +160,46 @@ class SimCore {
     if (spec.traced) trace_work(worker, kind, began, subject, peer);
   }
 
+  // A worker reads and writes bytes through its SM: how long that takes if it begins now.
+  Time move(const Worker& worker, uint64_t bytes) {
+    const Costs& costs = spec.costs;
+    if (worker.sm == Worker::kNoSm) return Costs::transfer(bytes, 2 * costs.copy_gb_s);
+    const bool is_inside = sms[worker.sm].computes;
+    const double most = is_inside ? h200::kInsideShare * costs.worker_gb_s : costs.worker_gb_s;
+    return use_sm(worker, Costs::transfer(bytes, costs.sm_gb_s), Costs::transfer(bytes, most));
+  }
+  // What it takes longer if the worker adds up what it moves.
+  Time sum(const Worker& worker, uint64_t moved) {
+    const Costs& costs = spec.costs;
+    if (worker.sm == Worker::kNoSm) return 0;
+    const double most = std::min(costs.sm_gb_s / spec.workers_per_sm, costs.worker_gb_s);
+    return use_sm(worker, Costs::transfer(moved, h200::kSumPace * costs.sm_gb_s) - Costs::transfer(moved, costs.sm_gb_s),
+                  Costs::transfer(moved, most) - Costs::transfer(moved, costs.worker_gb_s));
+  }
+  // The NIC's share of a put, where a warp plays it: when its copy is done.
+  Time move_put(int rank, uint64_t bytes) {
+    if (!spec.nic_on_sm || sms_per_rank == 0) return scheduler.now();
+    Sm& last = sms[static_cast<size_t>(rank) * sms_per_rank + nic_sm];
+    return occupy(last.moves, scheduler.now(), Costs::transfer(2 * bytes, spec.costs.sm_gb_s));
+  }
+
   // "rank 3 compute 1", and with what it is about: ", launch 2, tile 7".
   std::string name_of(const Worker& worker) const;
   std::string whereabouts(const Worker& worker, uint64_t epoch, int64_t subject) const;
   static std::string awaited_by(const Worker& worker);
 
  private:
+  // Occupies the worker's SM: how long it takes if it takes the worker itself at least `least`.
+  Time use_sm(const Worker& worker, Time occupied, Time least) {
+    Sm& sm = sms[worker.sm];
+    if (sm.computes) {
+      sm.missing = later_by(sm.missing, occupied);
+      return least;
+    }
+    const Time now = scheduler.now();
+    return std::max(least, occupy(sm.moves, now, occupied) - now);
+  }
+  void seat_workers();
   void wake_all(Waiters& waiters, Time delay);
   void trace_wait(const Worker& worker, Time began, int64_t subject);
   void trace_work(const Worker& worker, SpanKind kind, Time began, int64_t subject, int peer);

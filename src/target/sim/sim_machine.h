@@ -48,10 +48,12 @@ class SimMachine {
   void note(const Event&) {}
 
   // The target's part of the compute role.
-  void compute(double flops, int64_t tile) {
+  void compute(const TileWork& work, int64_t tile) {
     subject_ = tile;
-    sim_.compute(worker_, flops, tile);
+    sim_.compute(worker_, work, tile);
   }
+  void write_result(uint64_t bytes) { sim_.write_result(worker_, bytes); }
+  void sum(uint64_t moved) { sim_.sum(worker_, moved); }
   SimWorld& sim() { return sim_; }
 
  protected:

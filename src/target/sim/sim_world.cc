@@ -68,7 +68,7 @@ void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t
   }
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
-  Time cost = Costs::transfer(bytes, costs.copy_gb_s);
+  Time cost = core_.move(worker, 2 * bytes);
   int peer = SimCore::kNoPeer;
   if (to.rank != from.rank) {
     const Time left = occupy(ranks_[from.rank].out, ranks_[to.rank].in, now, Costs::transfer(bytes, costs.nvlink_gb_s));
@@ -80,6 +80,12 @@ void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t
   memory_.copy(memory_.actor(worker, subject), to, from, bytes);
 }
 
+// A worker that computes stores with hands of its own.
+Time SimWorld::stored_in(const Worker& worker, uint64_t bytes) {
+  const bool shares = worker.sm != Worker::kNoSm && worker.post.role != core_.spec.roles.compute_role();
+  return shares ? core_.move(worker, bytes) : Costs::transfer(bytes, core_.spec.costs.copy_gb_s);
+}
+
 void SimWorld::store(Worker& worker, const Place& to, uint64_t bytes, int64_t subject) {
   if (const std::string broken = broken_store_rule(core_.spec.world, worker.rank, to); !broken.empty()) {
     return core_.complain("rule", broken);
@@ -87,7 +93,7 @@ void SimWorld::store(Worker& worker, const Place& to, uint64_t bytes, int64_t su
   land_stores(worker);
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
-  Time cost = Costs::transfer(bytes, costs.copy_gb_s);
+  Time cost = stored_in(worker, bytes);
   if (to.rank != worker.rank) {
     const Time duration = Costs::transfer(bytes, costs.nvlink_gb_s);
     cost = std::max(cost, occupy(ranks_[worker.rank].out, ranks_[to.rank].in, now, duration) - now);
@@ -109,7 +115,7 @@ void SimWorld::load(Worker& worker, const Place& from, uint64_t bytes, int64_t s
   if (worker.post.role == core_.spec.roles.compute_role()) return;  // a tile's cost has it
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
-  Time cost = Costs::transfer(bytes, 2 * costs.copy_gb_s);  // a copy reads and writes, this only reads
+  Time cost = core_.move(worker, bytes);  // a copy reads and writes, this only reads
   int peer = SimCore::kNoPeer;
   if (from.rank != worker.rank) {
     const Time duration = Costs::transfer(bytes, costs.nvlink_gb_s);

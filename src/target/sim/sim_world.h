@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "core/command.h"
@@ -38,9 +39,16 @@ class SimWorld {
   // A value.  Without data reads come from spec.value.
   uint32_t read(Worker& worker, const Place& from, int64_t subject);
   void write(Worker& worker, const Place& to, uint32_t value, int64_t subject);
-  // A tile's maths.
-  void compute(Worker& worker, double flops, int64_t tile) {
-    core_.spend(worker, SpanKind::kTile, core_.spec.costs.tile(flops), tile);
+  // Where workers share an SM: a worker writes a part of the caller's result, or adds what it has loaded.  It goes on
+  // meanwhile, as after a store.
+  void write_result(Worker& worker, uint64_t bytes) {
+    if (worker.sm != Worker::kNoSm) keep_busy(worker, core_.move(worker, bytes));
+  }
+  void sum(Worker& worker, uint64_t moved) { keep_busy(worker, core_.sum(worker, moved)); }
+  // A tile's maths.  It takes longer by what a worker inside has moved since the tile before.
+  void compute(Worker& worker, const TileWork& work, int64_t tile) {
+    const Time missing = worker.sm == Worker::kNoSm ? 0 : std::exchange(core_.sms[worker.sm].missing, 0);
+    core_.spend(worker, SpanKind::kTile, later_by(core_.spec.costs.tile(work), missing), tile);
   }
 
   SimCore& core() { return core_; }
@@ -63,6 +71,10 @@ class SimWorld {
     uint64_t nvlink_bytes = 0;
   };
 
+  Time stored_in(const Worker& worker, uint64_t bytes);
+  void keep_busy(Worker& worker, Time cost) {
+    worker.stores_land = later_by(std::max(core_.scheduler.now(), worker.stores_land), cost);
+  }
   void count_value(Worker& worker, const Place& place);
   void launch(int rank);
   void leave(Worker& worker);
