@@ -61,7 +61,7 @@ const Cluster kPresets[] = {h200("h200-1x8", 1, 8),
                             scale_model("h200-scale-1x4", 1, 4),
                             scale_model("h200-scale-1x2", 1, 2)};
 
-constexpr int64_t kMostBytes = 64 << 10;  // of a file, which has fourteen keys
+constexpr int64_t kMostBytes = 64 << 10;  // of a file, which has sixteen keys
 
 // An object of plain values.  The parser builds nested values without a limit, and ends with the stack when it frees
 // them, so that nesting is refused where it begins.  Of a key that is there twice it would keep the last.
@@ -160,10 +160,10 @@ Cluster load_cluster(const std::string& name) {
   reader.time_us("signal_latency_us", cluster.costs.signal_latency);
   reader.time_us("launch_us", cluster.costs.launch);
   reader.nothing_else();
-  constexpr int64_t kMostWorkers = 1 << 18;  // 2 GiB of stacks
-  const int64_t workers = int64_t{cluster.world.nodes} * cluster.world.ranks * cluster.sms;
-  check_usage(workers <= kMostWorkers, "--cluster is '{}': nodes x ranks x sms is {}; at most {} are simulated", name,
-              workers, kMostWorkers);
+  constexpr int64_t kMostSms = 1 << 18;
+  const int64_t sms = int64_t{cluster.world.nodes} * cluster.world.ranks * cluster.sms;
+  check_usage(sms <= kMostSms, "--cluster is '{}': nodes x ranks x sms is {}; at most {} are simulated", name, sms,
+              kMostSms);
   return cluster;
 }
 

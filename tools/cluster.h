@@ -13,7 +13,7 @@ struct Cluster {
   std::string name;
   WorldShape world;
   int sms = 132;  // per rank
-  sim::Costs costs;
+  sim::Costs costs = {};
   bool is_scale_model = false;  // all ranks share a GPU, as in `mkernel bench`
 
   // The scale model's NIC is a warp of a rank's last communication SM.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "base/check.h"
 #include "bench/paced_split.h"
 #include "ops/ag_gemm/ag_gemm_fuzz.h"
 #include "ops/gemm_ar/gemm_ar_fuzz.h"
@@ -46,21 +47,28 @@ Split split_for(const Cluster& cluster, const SimRequest& request, std::span<con
 
 template <class Layout>
 Prediction predict_layout(const Layout& layout, const Cluster& cluster, const SimRequest& request) {
+  constexpr int64_t kMostWorkers = 1 << 18;  // 1.5 GiB of stacks
+  const int64_t workers = int64_t{layout.world.size()} * layout.roles.total();
+  check_arg(workers <= kMostWorkers, "the world has {} workers with {}; at most {} are simulated", workers,
+            in_words(Layout::kRoles, layout.roles), kMostWorkers);
   sim::SimSpec spec = dense::sim_spec(layout, nullptr);
   spec.costs = cluster.costs;
   spec.workers_per_sm = sm90::kWorkersPerSm;
   spec.nic_on_sm = cluster.warp_plays_nic();
   sim::SimWorld world(spec);
   dense::simulate_world(world, layout, 1, nullptr);
-  return prediction_of(world, request);
+  Prediction prediction = prediction_of(world, request);
+  const int cluster_size = dense::cluster_of(layout);
+  prediction.tile = {layout.image().tile_m / cluster_size, layout.image().tile_n, cluster_size};
+  return prediction;
 }
 
 Prediction predict_ag_gemm(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
   const Seats seats = seats_of(cluster);
-  const Split split = split_for(cluster, request, ag_gemm_op::Layout::kRoles,
-                                ag_gemm_op::choose_roles(problem, request.split, seats));
+  const Split split =
+      split_for(cluster, request, ag_gemm_op::Layout::kRoles, ag_gemm_op::choose_roles(problem, request.split, seats));
   return predict_layout(ag_gemm_op::layout_for(problem, {.split = split}, seats, DeviceKind::kCuda), cluster, request);
 }
 
@@ -68,8 +76,8 @@ Prediction predict_gemm_rs(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   gemm_rs_op::check_problem(problem, DeviceKind::kCuda);
   const Seats seats = seats_of(cluster);
-  const Split split = split_for(cluster, request, gemm_rs_op::Layout::kRoles,
-                                gemm_rs_op::choose_roles(problem, request.split, seats));
+  const Split split =
+      split_for(cluster, request, gemm_rs_op::Layout::kRoles, gemm_rs_op::choose_roles(problem, request.split, seats));
   return predict_layout(gemm_rs_op::layout_for(problem, split, seats, DeviceKind::kCuda), cluster, request);
 }
 
@@ -89,9 +97,8 @@ Prediction predict_gemm_ar(const Cluster& cluster, const SimRequest& request) {
   const Seats seats = seats_of(cluster);
   const Split split = split_for(cluster, request, gemm_ar_op::roles_of(path),
                                 gemm_ar_op::choose_roles(problem, path, request.split, seats));
-  return gemm_ar_op::with_layout_for(problem, path, split, seats, DeviceKind::kCuda, [&](const auto& layout) {
-    return predict_layout(layout, cluster, request);
-  });
+  return gemm_ar_op::with_layout_for(problem, path, split, seats, DeviceKind::kCuda,
+                                     [&](const auto& layout) { return predict_layout(layout, cluster, request); });
 }
 
 // The defaults of n and k are those of the field's published figures for 16 ranks.

@@ -15,7 +15,8 @@ namespace mk::h200 {
 
 constexpr int kSms = 132;
 
-// What an SM computes with the best tile, all SMs at once.  Measured: 5.3 to 6.2 at the shapes of "The GEMM, world 1×1".
+// What an SM computes with the best tile, all SMs at once.  Measured: 5.3 to 6.2 at the shapes of "The GEMM, world
+// 1×1".
 constexpr double kFlopsPerSmSecond = 6e12;
 
 // Links of a GPU, per direction.  Data sheets: NVLink 4, and a NIC of 400 Gbit/s.
@@ -34,12 +35,13 @@ constexpr double kCopiedPerSmSecond = 50e9;
 constexpr double kMovedPerSmSecond = 80e9;
 constexpr double kMovedPerWorkerSecond = kMovedPerSmSecond / 8;
 
-// Of that rate, where workers sum: they add in registers what copies leave to the bulk copy engine.
+// Of that rate, where workers sum: they add in registers what copies leave to the bulk copy engine.  From the sweeps of
+// sums in one node.
 constexpr double kSumPace = 0.75;
 
-// Bytes that a worker reads and writes at most, if nobody else uses its SM.  Fitted.  It has 16 KiB on its way.
+// Bytes that a worker reads and writes at most, if nobody else uses its SM.  Fitted.  It has 16 KiB in flight.
 constexpr double kMostMovedPerWorkerSecond = 16e9;
-// A worker inside a compute block has half as much on its way, and half of that rate.
+// A worker inside a compute block has half as much in flight, and half of that rate.
 constexpr double kInsideShare = 0.5;
 
 // A block of k: what the best tile, 128 × 256, multiplies in one step.
@@ -49,6 +51,7 @@ constexpr int kBlockK = 64;
 constexpr double kFlopsPerBlock = 2.0 * kBlockM * kBlockN * kBlockK;
 constexpr double kSecondsPerBlock = kFlopsPerBlock / kFlopsPerSmSecond;
 
+// Overheads of a usual tile, in blocks of k.
 constexpr double kUsualLaunch = 3;
 constexpr double kUsualBorder = 0.25;
 
@@ -57,7 +60,7 @@ struct TileCost {
   int m = 0;  // of one block
   int n = 0;
   int cluster = 1;
-  double rate = 1;  // of its mainloop, beside the best
+  double rate = 1;               // of its mainloop, beside the best
   double launch = kUsualLaunch;  // blocks of k: filling the pipeline, and the last store
   double border = kUsualBorder;  // blocks of k: between two tiles
 

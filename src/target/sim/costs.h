@@ -5,8 +5,9 @@
 // bandwidth, first come first served, and arrives one latency later.
 //
 // A worker that has an SM to itself copies `copy_gb_s`.  Communication workers that share an SM occupy it one after the
-// other, for the bytes they read and write ÷ `sm_gb_s`; and none of them moves more than `worker_gb_s`.  A worker inside
-// a compute block moves half of `worker_gb_s`, and what it occupies of the SM is missing to the block's next tile.
+// other, for the bytes they read and write ÷ `sm_gb_s`; and none of them moves more than `worker_gb_s`.  A worker
+// inside a compute block moves half of `worker_gb_s`, and what it occupies of the SM is missing to the block's next
+// tile.
 #pragma once
 
 #include <algorithm>
@@ -31,13 +32,13 @@ struct TileWork {
 };
 
 struct Costs {
-  double sm_tflops = h200::kFlopsPerSmSecond * 1e-12;                    // tile maths of an SM
-  Time tile_overhead = picoseconds(h200::kUsualBorder * h200::kSecondsPerBlock);       // of a usual tile: what nothing hides
-  Time tile_fill = picoseconds(h200::kUsualLaunch * h200::kSecondsPerBlock);              // once in a launch, likewise
-  double copy_gb_s = h200::kCopiedPerSmSecond * 1e-9;                    // of a worker with an SM to itself
-  double sm_gb_s = h200::kMovedPerSmSecond * 1e-9;                       // read and written by those that share an SM
-  double worker_gb_s = h200::kMostMovedPerWorkerSecond * 1e-9;           // read and written by one of them, at most
-  double nvlink_gb_s = h200::kNvlinkPerSecond * 1e-9;                    // per rank and direction
+  double sm_tflops = h200::kFlopsPerSmSecond * 1e-12;                             // tile maths of an SM
+  Time tile_overhead = picoseconds(h200::kUsualBorder * h200::kSecondsPerBlock);  // of a usual tile: what nothing hides
+  Time tile_fill = picoseconds(h200::kUsualLaunch * h200::kSecondsPerBlock);      // once in a launch, likewise
+  double copy_gb_s = h200::kCopiedPerSmSecond * 1e-9;                             // of a worker with an SM to itself
+  double sm_gb_s = h200::kMovedPerSmSecond * 1e-9;              // read and written by those that share an SM
+  double worker_gb_s = h200::kMostMovedPerWorkerSecond * 1e-9;  // read and written by one of them, at most
+  double nvlink_gb_s = h200::kNvlinkPerSecond * 1e-9;           // per rank and direction
   Time nvlink_latency = 700'000;
   double nic_gb_s = h200::kNetworkPerSecond * 1e-9;  // per rank and direction
   Time nic_latency = 3'000'000;

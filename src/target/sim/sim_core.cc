@@ -91,10 +91,10 @@ void SimCore::trace_wait(const Worker& worker, Time began, int64_t subject) {
   spans.push_back({worker.number, SpanKind::kWait, began, scheduler.now(), subject, worker.epoch, awaited_by(worker)});
 }
 
-void SimCore::trace_work(const Worker& worker, SpanKind kind, Time began, int64_t subject, int peer) {
+void SimCore::trace_work(const Worker& worker, SpanKind kind, Time began, Time ended, int64_t subject, int peer) {
   std::string detail;
   if (peer != kNoPeer) detail = fmt::format("{} rank {}", kind == SpanKind::kLoad ? "from" : "to", peer);
-  spans.push_back({worker.number, kind, began, scheduler.now(), subject, worker.epoch, std::move(detail)});
+  spans.push_back({worker.number, kind, began, ended, subject, worker.epoch, std::move(detail)});
 }
 
 std::string SimCore::name_of(const Worker& worker) const {

@@ -57,15 +57,16 @@ enum class Job : uint8_t { kAll, kLoad, kMaths, kStore };
 struct alignas(64) Worker {
   int number = 0;  // in the world
   int rank = 0;
-  uint64_t epoch = 0;  // of the launch it is in, 0 before the first
   Time busy = 0;
   Time waiting = 0;
   Time stores_land = 0;  // when its last store is there
+  Time loaded = 0;       // when its last load is, without data
   int64_t subject = -1;  // the tile or chunk in hand
   int fibre = -1;
   int next_waiter = kNoWorker;  // in the list it is parked in
   bool parked = false;
   Job job = Job::kAll;
+  uint64_t epoch = 0;  // of the launch it is in, 0 before the first
   Post post;
   int sm = kNoSm;        // in the world, where it is shared
   std::string awaiting;  // in words, with data; empty when it does not wait
@@ -76,8 +77,8 @@ struct alignas(64) Worker {
 
 // An SM that several workers share.
 struct Sm {
-  Link moves;            // of those that communicate
-  Time missing = 0;      // to the next tile of the one that computes
+  Link moves;        // of those that communicate
+  Time missing = 0;  // to the next tile of the one that computes
   bool computes = false;
 };
 
@@ -157,24 +158,22 @@ class SimCore {
     const Time began = scheduler.now();
     scheduler.sleep(disturbance.vary(cost));
     worker.busy += scheduler.now() - began;
-    if (spec.traced) trace_work(worker, kind, began, subject, peer);
+    if (spec.traced) trace_work(worker, kind, began, scheduler.now(), subject, peer);
   }
+  void trace_work(const Worker& worker, SpanKind kind, Time began, Time ended, int64_t subject, int peer);
 
-  // A worker reads and writes bytes through its SM: how long that takes if it begins now.
-  Time move(const Worker& worker, uint64_t bytes) {
+  // A worker reads and writes bytes through its SM from `start` on: when it has.
+  Time move(const Worker& worker, Time start, uint64_t bytes) {
     const Costs& costs = spec.costs;
-    if (worker.sm == Worker::kNoSm) return Costs::transfer(bytes, 2 * costs.copy_gb_s);
+    if (worker.sm == Worker::kNoSm) return later_by(start, Costs::transfer(bytes, 2 * costs.copy_gb_s));
     const bool is_inside = sms[worker.sm].computes;
     const double most = is_inside ? h200::kInsideShare * costs.worker_gb_s : costs.worker_gb_s;
-    return use_sm(worker, Costs::transfer(bytes, costs.sm_gb_s), Costs::transfer(bytes, most));
+    return use_sm(worker, start, Costs::transfer(bytes, costs.sm_gb_s), Costs::transfer(bytes, most));
   }
-  // What it takes longer if the worker adds up what it moves.
-  Time sum(const Worker& worker, uint64_t moved) {
-    const Costs& costs = spec.costs;
-    if (worker.sm == Worker::kNoSm) return 0;
-    const double most = std::min(costs.sm_gb_s / spec.workers_per_sm, costs.worker_gb_s);
-    return use_sm(worker, Costs::transfer(moved, h200::kSumPace * costs.sm_gb_s) - Costs::transfer(moved, costs.sm_gb_s),
-                  Costs::transfer(moved, most) - Costs::transfer(moved, costs.worker_gb_s));
+  // When it has, if it has to add up what it moved before `start`.
+  Time sum(const Worker& worker, Time start, uint64_t moved) {
+    constexpr double kLonger = 1 / h200::kSumPace - 1;
+    return move(worker, start, static_cast<uint64_t>(kLonger * static_cast<double>(moved)));
   }
   // The NIC's share of a put, where a warp plays it: when its copy is done.
   Time move_put(int rank, uint64_t bytes) {
@@ -189,20 +188,17 @@ class SimCore {
   static std::string awaited_by(const Worker& worker);
 
  private:
-  // Occupies the worker's SM: how long it takes if it takes the worker itself at least `least`.
-  Time use_sm(const Worker& worker, Time occupied, Time least) {
+  // Occupies the worker's SM: when that is over, if it takes the worker itself at least `least`.  The SM takes it up
+  // now, because what a worker has in flight is asked for ahead; a start in the future would leave the SM idle.
+  Time use_sm(const Worker& worker, Time start, Time occupied, Time least) {
     Sm& sm = sms[worker.sm];
-    if (sm.computes) {
-      sm.missing = later_by(sm.missing, occupied);
-      return least;
-    }
-    const Time now = scheduler.now();
-    return std::max(least, occupy(sm.moves, now, occupied) - now);
+    if (!sm.computes) return std::max(later_by(start, least), occupy(sm.moves, scheduler.now(), occupied));
+    sm.missing = later_by(sm.missing, occupied);
+    return later_by(start, least);
   }
   void seat_workers();
   void wake_all(Waiters& waiters, Time delay);
   void trace_wait(const Worker& worker, Time began, int64_t subject);
-  void trace_work(const Worker& worker, SpanKind kind, Time began, int64_t subject, int peer);
 
   std::vector<Complaint> complaints_;
 };
