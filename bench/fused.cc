@@ -2,16 +2,14 @@
 // bench/fused.cc — see fused.h.
 #include "bench/fused.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 #include "bench/baseline.h"
 #include "bench/paced_kernels.h"
+#include "bench/paced_split.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 #include "ops/split.h"
-#include "target/sm90/communication_block.h"
 
 namespace mk::bench {
 namespace {
@@ -26,17 +24,8 @@ void for_each_rank(const FusedRun& run, Launch&& launch) {
   }
 }
 
-// The warp that plays the NIC has the buffers that the workers of a rank's last communication block leave: four are
-// enough for its pace beside a GEMM.  So a rank of the model has other workers than the library would take.
-constexpr int kNicBuffers = 4;
-
-bool leaves_buffers(int communicating) {
-  const int last = communicating % sm90::kWorkersPerSm;
-  return last > 0 && last <= sm90::kWorkersPerSm - kNicBuffers;
-}
-
 // The caller's split, or the operator's choice with fewer workers that communicate.
-Split paced_split(const FusedRun& run, std::span<const RoleName> names, Roster chosen) {
+Split paced_split(const FusedRun& run, std::span<const RoleName> names, const Roster& chosen) {
   if (run.shape.world.nodes == 1) return run.split;
   if (!run.split.empty()) {
     check_arg(leaves_buffers(chosen.num_outside()),
@@ -44,22 +33,7 @@ Split paced_split(const FusedRun& run, std::span<const RoleName> names, Roster c
               chosen.num_outside());
     return run.split;
   }
-  // Half an SM is too little for sums.
-  const auto reduce = std::ranges::find(names, "reduce", &RoleName::name) - names.begin();
-  if (reduce < std::ssize(names) && chosen.num_outside() <= sm90::kWorkersPerSm &&
-      !leaves_buffers(chosen.num_outside())) {
-    const int more = sm90::kWorkersPerSm + kNicBuffers - chosen.num_outside();
-    chosen.set(static_cast<int>(reduce), chosen.count(static_cast<int>(reduce)) + more);
-    chosen.set_compute(chosen.num_compute() - 1);
-  }
-  while (!leaves_buffers(chosen.num_outside())) {
-    int largest = 0;
-    for (int role = 1; role < chosen.compute_role(); ++role) {
-      if (chosen.count(role) > chosen.count(largest)) largest = role;
-    }
-    chosen.set(largest, chosen.count(largest) - 1);
-  }
-  return split_of(names, chosen);
+  return split_of(names, with_room_for_nic(names, chosen));
 }
 
 const runtime::Plan& plan_ag_gemm(const FusedRun& run) {

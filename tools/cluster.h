@@ -13,7 +13,11 @@ struct Cluster {
   std::string name;
   WorldShape world;
   int sms = 132;  // per rank
-  sim::Costs costs;
+  sim::Costs costs = {};
+  bool is_scale_model = false;  // all ranks share a GPU, as in `mkernel bench`
+
+  // The scale model's NIC is a warp of a rank's last communication SM.
+  bool warp_plays_nic() const { return is_scale_model && world.nodes > 1; }
 };
 
 // A preset's name, or a JSON file.  Throws UsageError that names --cluster and what is wrong.

@@ -17,13 +17,14 @@ namespace mk::tools {
 namespace {
 
 void print(const Cluster& cluster, const SimRequest& request, const Prediction& p) {
-  print_line("{} on {} ({}x{} ranks, {} SMs each), M {} N {} K {} {}: uncalibrated", request.op, cluster.name,
+  print_line("{} on {} ({}x{} ranks, {} SMs each), M {} N {} K {} {}: {}", request.op, cluster.name,
              cluster.world.nodes, cluster.world.ranks, cluster.sms, request.m, *request.n, *request.k,
-             name_of(request.dtype));
+             name_of(request.dtype), cluster.is_scale_model ? "calibrated" : "uncalibrated");
   print_line("time      {:12.1f} us   {:.1f} TFLOP/s per rank", p.time_us, p.tflops_per_rank);
   print_line("bound     {:12.1f} us   compute {:.1f}, NVLink {:.1f}, network {:.1f} us alone", p.bound_us(),
              p.compute_us, p.nvlink_us, p.network_us);
   print_line("overlap   {:12.3f}", p.overlap());
+  print_line("tile      {:>12}", fmt::format("{}x{}x{}", p.tile.m, p.tile.n, p.tile.cluster));
   for (const RoleUse& use : p.roles) {
     print_line("{:<9} {:4} workers   busy {:5.1f} %   waiting {:5.1f} %   idle {:5.1f} %", use.role, use.workers,
                100 * use.busy, 100 * use.waiting, 100 * use.idle);
@@ -52,7 +53,8 @@ std::string to_json(const Cluster& cluster, const SimRequest& request, const Pre
                                {"nvlink_bytes", p.nvlink_bytes},
                                {"network_bytes", p.network_bytes},
                                {"roles", roles},
-                               {"calibrated", false},
+                               {"tile", {p.tile.m, p.tile.n, p.tile.cluster}},
+                               {"calibrated", cluster.is_scale_model},
                                {"commit", MKERNEL_COMMIT}};
   // The name of a file may hold anything; JSON is UTF-8.
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -77,7 +79,8 @@ void check_extent(const Cluster& cluster, const SimRequest& request) {
   const double flops = 2 * kTileRows * kTileCols * static_cast<double>(*request.k);
   // A tile of C, or for ag_gemm the rows that one needs.
   const double bytes = 2 * kTileRows * std::max(kTileCols, static_cast<double>(*request.k));
-  const double moved = bytes * 1000 * (2 / costs.copy_gb_s + 1 / costs.nvlink_gb_s + 1 / costs.nic_gb_s);
+  const double on_sm = 2 / costs.copy_gb_s + 2 / costs.sm_gb_s + 2 / costs.worker_gb_s;
+  const double moved = bytes * 1000 * (on_sm + 1 / costs.nvlink_gb_s + 1 / costs.nic_gb_s);
   const double latency = static_cast<double>(costs.tile_overhead + costs.nvlink_latency + costs.nic_latency +
                                              costs.proxy_per_command + costs.proxy_wake + costs.signal_latency);
   const double time = static_cast<double>(costs.launch) +

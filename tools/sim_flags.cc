@@ -47,7 +47,7 @@ CLI::App* add_fuzz_command(CLI::App& app, FuzzRequest& request) {
 }
 
 CLI::App* add_sim_command(CLI::App& app, SimRequest& request) {
-  CLI::App* sim = app.add_subcommand("sim", "Predict an operator's time on a cluster (uncalibrated)");
+  CLI::App* sim = app.add_subcommand("sim", "Predict an operator's time on a cluster");
   sim->add_option("operator", request.op, fmt::format("one of: {}", operator_names()))->option_text(" ");
   add_flag(*sim, "--cluster", "NAME", "a preset (see docs/simulation.md) or a JSON file [h200-2x8-cx7]",
            [&request](const std::string& text) { request.cluster = text; });

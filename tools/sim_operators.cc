@@ -2,14 +2,17 @@
 // tools/sim_operators.cc — the table, and what its rows share.
 #include "sim_operators.h"
 
-#include "ops/ag_gemm/ag_gemm_configs.h"
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "bench/paced_split.h"
 #include "ops/ag_gemm/ag_gemm_fuzz.h"
-#include "ops/gemm_ar/gemm_ar_configs.h"
 #include "ops/gemm_ar/gemm_ar_fuzz.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
-#include "ops/gemm_rs/gemm_rs_configs.h"
 #include "ops/gemm_rs/gemm_rs_fuzz.h"
+#include "ops/split.h"
 #include "target/sim/chrome_trace.h"
+#include "target/sm90/communication_block.h"
 
 namespace mk::tools {
 namespace {
@@ -33,27 +36,49 @@ Prediction prediction_of(const sim::SimWorld& world, const SimRequest& request) 
       world, 2.0 * static_cast<double>(request.m) * static_cast<double>(*request.n) * static_cast<double>(*request.k));
 }
 
+Seats seats_of(const Cluster& cluster) { return {cluster.sms, sm90::kWorkersPerSm}; }
+
+// What the request says, or what leaves room for the NIC where a warp plays it.
+Split split_for(const Cluster& cluster, const SimRequest& request, std::span<const RoleName> names,
+                const Roster& chosen) {
+  if (!request.split.empty() || !cluster.warp_plays_nic()) return request.split;
+  return split_of(names, bench::with_room_for_nic(names, chosen));
+}
+
 template <class Layout>
 Prediction predict_layout(const Layout& layout, const Cluster& cluster, const SimRequest& request) {
+  constexpr int64_t kMostWorkers = 1 << 18;  // 1.5 GiB of stacks
+  const int64_t workers = int64_t{layout.world.size()} * layout.roles.total();
+  check_arg(workers <= kMostWorkers, "the world has {} workers with {}; at most {} are simulated", workers,
+            in_words(Layout::kRoles, layout.roles), kMostWorkers);
   sim::SimSpec spec = dense::sim_spec(layout, nullptr);
   spec.costs = cluster.costs;
+  spec.workers_per_sm = sm90::kWorkersPerSm;
+  spec.nic_on_sm = cluster.warp_plays_nic();
   sim::SimWorld world(spec);
   dense::simulate_world(world, layout, 1, nullptr);
-  return prediction_of(world, request);
+  Prediction prediction = prediction_of(world, request);
+  const int cluster_size = dense::cluster_of(layout);
+  prediction.tile = {layout.image().tile_m / cluster_size, layout.image().tile_n, cluster_size};
+  return prediction;
 }
 
 Prediction predict_ag_gemm(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
-  const Roster roles = ag_gemm_op::choose_roles(problem, request.split, cluster.sms);
-  return predict_layout(ag_gemm_op::make_layout(problem, ag_gemm_op::kSm90Tile, roles), cluster, request);
+  const Seats seats = seats_of(cluster);
+  const Split split =
+      split_for(cluster, request, ag_gemm_op::Layout::kRoles, ag_gemm_op::choose_roles(problem, request.split, seats));
+  return predict_layout(ag_gemm_op::layout_for(problem, {.split = split}, seats, DeviceKind::kCuda), cluster, request);
 }
 
 Prediction predict_gemm_rs(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   gemm_rs_op::check_problem(problem, DeviceKind::kCuda);
-  const Roster roles = gemm_rs_op::choose_roles(problem, request.split, cluster.sms);
-  return predict_layout(gemm_rs_op::make_layout(problem, gemm_rs_op::kSm90Tile, roles), cluster, request);
+  const Seats seats = seats_of(cluster);
+  const Split split =
+      split_for(cluster, request, gemm_rs_op::Layout::kRoles, gemm_rs_op::choose_roles(problem, request.split, seats));
+  return predict_layout(gemm_rs_op::layout_for(problem, split, seats, DeviceKind::kCuda), cluster, request);
 }
 
 // Even seeds run in one shot.
@@ -69,11 +94,11 @@ Prediction predict_gemm_ar(const Cluster& cluster, const SimRequest& request) {
   const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   const AllReducePath path = gemm_ar_op::path_for(problem, AllReducePath::kAuto);
   gemm_ar_op::check_problem(problem, path, DeviceKind::kCuda);
-  const Roster roles = gemm_ar_op::choose_roles(problem, path, request.split, cluster.sms);
-  if (path == AllReducePath::kOneShot) {
-    return predict_layout(gemm_ar_op::make_one_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
-  }
-  return predict_layout(gemm_ar_op::make_two_shot(problem, gemm_ar_op::kSm90Tile, roles), cluster, request);
+  const Seats seats = seats_of(cluster);
+  const Split split = split_for(cluster, request, gemm_ar_op::roles_of(path),
+                                gemm_ar_op::choose_roles(problem, path, request.split, seats));
+  return gemm_ar_op::with_layout_for(problem, path, split, seats, DeviceKind::kCuda,
+                                     [&](const auto& layout) { return predict_layout(layout, cluster, request); });
 }
 
 // The defaults of n and k are those of the field's published figures for 16 ranks.

@@ -6,24 +6,20 @@
 #include <cmath>
 
 #include "base/math.h"
+#include "target/h200.h"
 
 namespace mk::cost {
 
 RankTime time_of(const Seats& seats, const RankWork& work) {
-  // What an SM computes (docs/performance.md), and a GPU's links.
-  constexpr double kFlopsPerSecond = 6e12;
-  constexpr double kSms = 132;
-  constexpr double kNvlinkPerSecond = 450e9;
-  constexpr double kNetworkPerSecond = 50e9;
-  const double part_of_gpu = seats.count / kSms;
-  return {.compute = work.flops / (kFlopsPerSecond * seats.count),
-          .links = std::max(work.nvlink_bytes / (kNvlinkPerSecond * part_of_gpu),
-                            work.network_bytes / (kNetworkPerSecond * part_of_gpu))};
+  const double part_of_gpu = seats.count / double{h200::kSms};
+  return {.compute = work.flops / (h200::kFlopsPerSmSecond * seats.count),
+          .links = std::max(work.nvlink_bytes / (h200::kNvlinkPerSecond * part_of_gpu),
+                            work.network_bytes / (h200::kNetworkPerSecond * part_of_gpu))};
 }
 
 int fair_share(const Seats& seats, int roles, const RankWork& work) {
   if (seats.sharing == 1) return std::clamp(seats.count / 16, 1, 8);
-  const double moved_per_second = kMovedPerWorkerSecond * seats.sharing;
+  const double moved_per_second = h200::kMovedPerWorkerSecond * seats.sharing;
   const double seconds = time_of(seats, work).slowest();
   const int wanted = static_cast<int>(std::ceil(work.moved_bytes / moved_per_second / seconds + work.spare));
   return ceil_div(std::clamp(wanted, 1, std::max(1, seats.count / 4)) * seats.sharing, roles);
@@ -32,8 +28,7 @@ int fair_share(const Seats& seats, int roles, const RankWork& work) {
 int share_for_sums(const Seats& seats, int roles, const RankWork& work, int64_t tiles) {
   const int fair = fair_share(seats, roles, work);
   if (seats.sharing == 1) return fair;
-  constexpr double kBesideCompute = 0.75;  // of the pace that workers have by themselves
-  const double moved_per_second = kBesideCompute * kMovedPerWorkerSecond * seats.sharing;
+  const double moved_per_second = h200::kSumPace * h200::kMovedPerWorkerSecond * seats.sharing;
   const RankTime time = time_of(seats, work);
   const auto seconds = [&](int communicating) {
     const int computing = seats.count - communicating;

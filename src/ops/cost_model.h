@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ops/cost_model.h — how long a rank's compute and links take, and how many workers should communicate.
+//
+// The rates are those of target/h200.h.  What is here besides is headroom: by how much a role gets more than its pace
+// needs, found by sweeps ("Splits" and "What changes gave" in docs/performance.md).
 #pragma once
 
 #include <cstdint>
@@ -8,13 +11,23 @@
 
 namespace mk::cost {
 
+// SMs for communication beyond what its pace needs.
+constexpr double kSpareForSums = 0.95;    // sums wait for each other: much arrives at once
+constexpr double kSpareForCopies = 0.45;  // copies are never blocked by sums
+constexpr double kSpareOfLinks = 1.45;    // copies where the links bind: compute waits for them and misses no SM
+constexpr double kMoreForSlowLinks = 2;   // GEMM+AllReduce where the links take twice as long as compute
+
+// Workers that stage for the network are as many as keep pace with the launch, times this: compute waits for what the
+// others pass on, and staging ahead of the network gains nothing.
+constexpr double kSendPace = 1.1;
+
 // What a rank does in a launch.
 struct RankWork {
   double flops = 0;
   double nvlink_bytes = 0;   // from it to its peers
   double network_bytes = 0;  // from it to other nodes
   double moved_bytes = 0;    // read and written by its communication workers
-  double spare = 0.95;       // seats beyond what the pace needs, for when much arrives at once
+  double spare = kSpareForSums;
 };
 
 // How long a rank's seats compute and its links carry, in seconds, on an H200.
@@ -25,9 +38,6 @@ struct RankTime {
   double slowest() const { return compute > links ? compute : links; }
 };
 RankTime time_of(const Seats& seats, const RankWork& work);
-
-// Bytes a second that a communication worker reads and writes, where eight share a seat.
-constexpr double kMovedPerWorkerSecond = 10e9;
 
 // How many workers each of `roles` communication roles should have.  Where they share seats, all together get as many
 // seats as keep pace with the slowest of compute, NVLink and network, plus the spare.  Where each has its own, eight

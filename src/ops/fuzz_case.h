@@ -46,10 +46,17 @@ inline int draw_launches(sim::Random& random, const FuzzLimits& limits) {
   return launches;
 }
 
+// What a tile takes when fuzzing, before it is varied: about as long as a signal, so that either may overtake.
+inline void set_fuzzed_tile(sim::Costs& costs) {
+  costs.sm_tflops = 5.7;
+  costs.tile_overhead = 500 * sim::kNanosecond;
+}
+
 // A disturbed world with data; the ring is as small as one command.
 inline void disturb(sim::SimSpec& spec, sim::Random& random, uint64_t seed) {
   spec.seed = seed;
   spec.disturbance = sim::Disturbance::Kind::kFuzz;
+  set_fuzzed_tile(spec.costs);
   spec.ring_capacity = 1u << random.below(4);
   spec.load_ahead = 1 + static_cast<int>(random.below(3));
 }

@@ -34,7 +34,7 @@ Prediction predict(const sim::SimWorld& world, double flops) {
     p.nvlink_bytes = std::max(p.nvlink_bytes, world.nvlink_bytes(rank));
     p.network_bytes = std::max(p.network_bytes, world.network_bytes(rank));
   }
-  p.compute_us = us(flops / (spec.costs.sm_tflops * spec.roles.total()));
+  p.compute_us = us(flops / (spec.costs.sm_tflops * Seats(0, spec.workers_per_sm).needed_by(spec.roles)));
   p.nvlink_us = us(static_cast<double>(sim::Costs::transfer(p.nvlink_bytes, spec.costs.nvlink_gb_s)));
   p.network_us = us(static_cast<double>(sim::Costs::transfer(p.network_bytes, spec.costs.nic_gb_s)));
   for (int role = spec.roles.num_roles() - 1; role >= 0; --role) {

@@ -20,10 +20,20 @@ struct RoleUse {
   double idle = 0;
 };
 
+// The tile of a block, and how many blocks share one.
+struct PredictedTile {
+  int m = 0;
+  int n = 0;
+  int cluster = 1;
+
+  friend bool operator==(const PredictedTile&, const PredictedTile&) = default;
+};
+
 struct Prediction {
+  PredictedTile tile;
   double time_us = 0;
   double tflops_per_rank = 0;
-  double compute_us = 0;  // alone, all workers at full rate
+  double compute_us = 0;  // alone, all SMs at full rate
   double nvlink_us = 0;   // alone
   double network_us = 0;  // alone
   uint64_t nvlink_bytes = 0;

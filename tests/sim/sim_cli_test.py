@@ -13,7 +13,8 @@ from pathlib import Path
 
 PROGRAM = None
 OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
-PRESETS = ("h200-1x8", "h200-2x8-cx7", "h200-2x8-efa", "h200-scale-2x2")
+REAL = ("h200-1x8", "h200-2x8-cx7", "h200-2x8-efa")
+SCALE_MODELS = ("h200-scale-2x2", "h200-scale-1x4", "h200-scale-1x2")
 
 # What is wrong, and the word its one line must have.
 WRONG_USAGE = [
@@ -39,7 +40,8 @@ WRONG_USAGE = [
     (["sim", "ag_gemm", "--json", "/no/such/folder/rows"], "--json"),
     (["sim", "gemm_rs", "--m", "24", "--n", "64", "--k", "64"], "--m"),
     (["sim", "gemm_rs", "--split", "compute=100"], "--split"),
-    (["sim", "gemm_rs", "--split", "compute=100,reduce=100"], "--split"),
+    (["sim", "gemm_rs", "--split", "compute=132,reduce=8"], "--split"),
+    (["sim", "gemm_rs", "--split", "compute=100,reduce=257"], "--split"),
     (["sim", "gemm_ar", "--m", "1000", "--n", "8192", "--k", "64"], "--m"),
     (["sim", "gemm_ar", "--split", "compute=100,reduce=4"], "--split"),
     (["sim", "gemm_ar", "--split", "compute=100,reduce=4,send=1"], "--split send is 1; gemm_ar does not have that role"),
@@ -57,7 +59,8 @@ BAD_CLUSTERS = [
     ('{"nodes": 1.5}', "nodes"),
     ('{"ranks": "many"}', "ranks"),
     ('{"sms": -1}', "sms"),
-    ('{"sms": 2, "nodes": 2}', "--cluster"),
+    ('{"sms": 1, "nodes": 2}', "--cluster"),
+    ('{"nodes": 64, "ranks": 32, "sms": 128}', "at most 262144"),
     ('{"nodes": 1024, "ranks": 64, "sms": 1024}', "nodes x ranks x sms"),
     ('{"nvlink_gb_s": 0}', "nvlink_gb_s"),
     ('{"nic_gb_s": -5}', "nic_gb_s"),
@@ -79,7 +82,7 @@ BAD_CLUSTERS = [
     (" " * 65_536 + "{}", "65538 bytes; at most 65536"),
 ]
 
-RATES = ("sm_tflops", "copy_gb_s", "nvlink_gb_s", "nic_gb_s")
+RATES = ("sm_tflops", "copy_gb_s", "sm_gb_s", "worker_gb_s", "nvlink_gb_s", "nic_gb_s")
 TIMES = ("tile_overhead_us", "nvlink_latency_us", "nic_latency_us", "proxy_us", "proxy_wake_us", "signal_latency_us",
          "launch_us")
 
@@ -203,15 +206,15 @@ class SimCommandLine(unittest.TestCase):
         tracks = {(e["pid"], e["tid"]) for e in json.loads(traces[0])["traceEvents"] if e["ph"] == "X"}
         self.assertGreater(len(tracks), 1)
 
-    def test_every_preset_predicts_and_says_it_is_uncalibrated(self):
+    def test_every_preset_predicts_and_says_whether_it_is_calibrated(self):
         with tempfile.TemporaryDirectory() as folder:
             rows = Path(folder) / "rows"
-            for op, preset in itertools.product(OPERATORS, PRESETS):
+            for op, preset in itertools.product(OPERATORS, REAL + SCALE_MODELS):
                 result = mkernel("sim", op, "--cluster", preset, "--m", 4096, "--json", rows)
                 self.assertEqual(result.returncode, 0, result.stderr)
-                self.assertIn("uncalibrated", result.stdout)
+                self.assertIn(": calibrated" if preset in SCALE_MODELS else ": uncalibrated", result.stdout)
             for row in map(json.loads, rows.read_text().splitlines()):
-                self.assertFalse(row["calibrated"])
+                self.assertEqual(row["calibrated"], row["cluster"] in SCALE_MODELS)
                 self.assertGreaterEqual(row["time_us"], row["bound_us"])
 
 

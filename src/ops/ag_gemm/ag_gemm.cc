@@ -16,16 +16,14 @@ namespace mk {
 namespace ag_gemm_op {
 namespace {
 
-Layout layout_for(const runtime::WorldState& world, const Problem& problem, const AgGemmOptions& options) {
-  const runtime::Device& device = world.device();
-  const Roster roles = choose_roles(problem, options.split, seats_of(device));
-  return make_layout(problem, choose_tile(problem, options.tile, device.kind(), roles), roles);
+Layout layout_on(const runtime::Device& device, const Problem& problem, const AgGemmOptions& options) {
+  return layout_for(problem, options, seats_of(device), device.kind());
 }
 
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options) {
-  const Layout layout = world.checked([&] { return layout_for(world, problem, options); });
+  const Layout layout = world.checked([&] { return layout_on(world.device(), problem, options); });
   const std::string op = fmt::format("ag_gemm tile {}x{}x{}", layout.tile_m, layout.tile_n, layout.cluster);
   return world.plan(dense::plan_key(op, problem, in_words(Layout::kRoles, layout.roles)),
                     [&] { return dense::plan_spec(layout); });
@@ -55,7 +53,7 @@ int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const ag_gemm_op::Problem problem{world.state().shape(), m, n, k, dtype};
   ag_gemm_op::check_problem(problem, world.device());
   return static_cast<int64_t>(
-      runtime::workspace_bytes(dense::plan_spec(ag_gemm_op::layout_for(world.state(), problem, {}))));
+      runtime::workspace_bytes(dense::plan_spec(ag_gemm_op::layout_on(world.state().device(), problem, {}))));
 }
 
 }  // namespace mk

@@ -10,6 +10,7 @@
 #include "ops/ag_gemm/ag_gemm_configs.h"
 #include "ops/cost_model.h"
 #include "ops/split.h"
+#include "target/h200.h"
 #include "target/sm90/communication_block.h"
 #include "target/sm90/gemm_config.h"
 
@@ -17,15 +18,6 @@ namespace mk::ag_gemm_op {
 namespace {
 
 constexpr int64_t kMostParts = 16;
-
-// Copy workers are never blocked by reductions, so they need less headroom (docs/performance.md).  Where the links take
-// longer than compute, one more SM for copies costs nothing.
-constexpr double kSpare = 0.45;
-constexpr double kSpareOfLinks = 1.45;
-
-// Those that stage for the network keep pace with the launch, by so much: compute waits for what the others pass on,
-// and staging ahead of the network gains nothing.
-constexpr double kSendPace = 1.1;
 
 // Rows of other nodes come until the end, and a band is begun when its last rows are there: one that a wave computes
 // leaves least to do after that.  But lower than half of what shares operands well is too low.
@@ -108,15 +100,15 @@ Roster choose_roles(const Problem& problem, const Split& asked, const Seats& sea
       .nvlink_bytes = shard * world.nodes * (world.ranks - 1),
       .network_bytes = shard * (world.nodes - 1),
       .moved_bytes = 2 * shard * copies,
-      .spare = kSpare};
+      .spare = cost::kSpareForCopies};
   int send = 0;
   int intra = 0;
   if (world.size() > 1) {
     const cost::RankTime time = cost::time_of(seats, work);
-    if (time.compute < time.links) work.spare = kSpareOfLinks;
+    if (time.compute < time.links) work.spare = cost::kSpareOfLinks;
     const int all = cost::fair_share(seats, 1, work);
     const double staged_per_second = 2 * shard / time.slowest();
-    const double paced = std::round(kSendPace * staged_per_second / cost::kMovedPerWorkerSecond);
+    const double paced = std::round(cost::kSendPace * staged_per_second / h200::kMovedPerWorkerSecond);
     const int senders = static_cast<int>(seats.sharing == 1 ? all / copies : paced);
     if (has_nodes) send = has_peers ? std::clamp(senders, 1, std::max(1, all - 1)) : all;
     intra = has_peers ? std::max(1, all - send) : 0;
@@ -147,6 +139,11 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& 
   layout.node_order = Bands(problem.world.ranks * layout.row_blocks, layout.col_blocks, far_band(layout));
   layout.per_shard = Divider(layout.row_blocks * layout.col_blocks);
   return layout;
+}
+
+Layout layout_for(const Problem& problem, const AgGemmOptions& options, const Seats& seats, DeviceKind device) {
+  const Roster roles = choose_roles(problem, options.split, seats);
+  return make_layout(problem, choose_tile(problem, options.tile, device, roles), roles);
 }
 
 std::vector<uint64_t> window_bytes(const Layout& layout) {

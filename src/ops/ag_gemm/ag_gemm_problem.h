@@ -149,6 +149,9 @@ constexpr Roster roster_with_intra_inside(int send, int compute) { return {{0, S
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& roles);
 
+// The layout that a rank with these seats on such a device has: split and tile are the caller's, or chosen.
+Layout layout_for(const Problem& problem, const AgGemmOptions& options, const Seats& seats, DeviceKind device);
+
 // Of each window, from kGatheredWindow on.
 std::vector<uint64_t> window_bytes(const Layout& layout);
 

@@ -16,6 +16,7 @@
 
 #include "ops/dense/compute.h"
 #include "ops/dense/host_body.h"
+#include "target/h200.h"
 #include "target/sim/gate.h"
 #include "target/sim/sim_machine.h"
 
@@ -126,9 +127,9 @@ class SimBody {
     if (wrote(tile)) host_->take(tile, from);
   }
 
-  // Of a tile.  A short tile costs an SM as much as a whole one.
-  double flops() const {
-    return 2.0 * static_cast<double>(image_.tile_m) * image_.tile_n * static_cast<double>(layout_.k);
+  // A short tile costs an SM as much as a whole one.
+  sim::TileWork work() const {
+    return {2.0 * static_cast<double>(image_.tile_m) * image_.tile_n * static_cast<double>(layout_.k)};
   }
 
  private:
@@ -154,16 +155,63 @@ class SimBody {
   std::deque<std::vector<float>> loaded_;
 };
 
-// The same for one worker: multiply takes its time.
-template <class M, class Body>
-struct TimedBody : Body {
-  template <class... Args>
-  explicit TimedBody(M& machine, Args&&... args) : Body(std::forward<Args>(args)...), m(machine) {}
+// Blocks that compute a tile together.
+template <class Layout>
+int cluster_of(const Layout& layout) {
+  if constexpr (requires { layout.cluster; }) return layout.cluster;
+  return 1;
+}
+
+// What a block of a GPU does for a tile of the layout: with the tile's own rate, and its overheads in those of a usual
+// tile.
+template <class Layout>
+sim::TileWork gpu_work(const Layout& layout) {
+  const TileImage image = layout.image();
+  const int cluster = cluster_of(layout);
+  const h200::TileCost its = h200::cost_of_tile(image.tile_m / cluster, image.tile_n, cluster);
+  return {its.block_cost() * h200::blocks_of_k(layout.k) * h200::kFlopsPerBlock,
+          its.block_cost() * its.border / h200::kUsualBorder, its.block_cost() * its.launch / h200::kUsualLaunch};
+}
+
+// The same for one worker: multiply takes its time, and so do writes of the result by those that communicate.
+template <class M, class Layout>
+class TimedBody : public SimBody<Layout> {
+ public:
+  using Body = SimBody<Layout>;
+
+  TimedBody(M& machine, sim::SimWorld& world, const Layout& layout, int rank, uint64_t epoch, GemmData* data)
+      : Body(world, layout, rank, epoch, data), m_(machine), image_(layout.image()), work_(gpu_work(layout)) {}
+
   void multiply(const Tile& tile) {
-    m.compute(Body::flops(), tile.number);
+    m_.compute(work_, tile.number);
+    work_.fills = 0;  // a launch fills its pipeline once
     Body::multiply(tile);
   }
-  M& m;
+  void sum(const Tile& tile, const Addends& addends, const Place& to) {
+    Body::sum(tile, addends, to);
+    m_.sum((addends.count() + 1) * bytes(tile));
+  }
+  void finish(const Tile& tile, const NodeSums& sums) {
+    Body::finish(tile, sums);
+    m_.sum((sums.count() + 1) * bytes(tile));
+    m_.write_result(bytes(tile));
+  }
+  void finish_to(const Tile& tile, const NodeSums& sums, const Place& to) {
+    Body::finish_to(tile, sums, to);
+    m_.sum((sums.count() + 1) * bytes(tile));
+    m_.write_result(bytes(tile));
+  }
+  void take(const Tile& tile, const Place& from) {
+    Body::take(tile, from);
+    m_.write_result(bytes(tile));
+  }
+
+ private:
+  uint64_t bytes(const Tile& tile) const { return image_.tile_bytes(tile).count; }
+
+  M& m_;
+  const TileImage image_;
+  sim::TileWork work_;
 };
 
 // What the jobs of a block share in a launch.
@@ -202,7 +250,7 @@ void run_job(sim::SimWorld& world, sim::Worker& worker, M& m, const Layout& layo
         return true;
       case sim::Job::kMaths:
         if (!pass(block.loaded, number + 1, "its operands")) return false;
-        m.compute(block.body.flops(), tile.number);
+        m.compute(block.body.work(), tile.number);
         block.body.multiply(tile);
         if (!pass(block.stored, number, "the tile before to leave")) return false;
         block.body.hand_over();
@@ -225,8 +273,13 @@ void simulate_world(sim::SimWorld& world, const Layout& layout, int launches, Ge
   world.run(launches, [&](sim::Worker& worker) {
     M machine(world, worker);
     if (worker.job == sim::Job::kAll) {
-      TimedBody<M, SimBody<Layout>> body(machine, world, layout, worker.rank, worker.epoch, data);
-      return work(machine, layout, worker.post, body);
+      TimedBody<M, Layout> body(machine, world, layout, worker.rank, worker.epoch, data);
+      Post post = worker.post;
+      if (post.role == Layout::kCompute) {  // blocks of a cluster go through the same tiles
+        post.index /= cluster_of(layout);
+        post.count /= cluster_of(layout);
+      }
+      return work(machine, layout, post, body);
     }
     // All jobs of a launch have left when the first of the next comes.
     auto& block = blocks[worker.rank * per_rank + worker.post.index];

@@ -4,7 +4,6 @@
 
 #include "ops/dense/dense_plan.h"
 #include "ops/dense/gemm_launch.h"
-#include "ops/gemm_ar/gemm_ar_configs.h"
 #include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
 #include "ops/gemm_ar/gemm_ar_protocol.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"
@@ -15,22 +14,23 @@ namespace mk {
 namespace gemm_ar_op {
 namespace {
 
-runtime::PlanSpec make_spec(const runtime::WorldState& world, const Problem& problem, AllReducePath path,
-                            const Roster& roles) {
-  const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
-  const int64_t shards = path == AllReducePath::kOneShot ? 1 : problem.world.size();
-  const TileShape tile = on_gpu ? dense::gpu_tile(problem, shards, roles.num_compute()) : kCpuTile;
-  return path == AllReducePath::kOneShot ? dense::plan_spec(make_one_shot(problem, tile, roles))
-                                         : dense::plan_spec(make_two_shot(problem, tile, roles));
+template <class MakeLayout>
+runtime::Plan& plan_of(runtime::WorldState& world, const char* name, const Problem& problem,
+                       const MakeLayout& make_layout) {
+  const auto layout = world.checked(make_layout);
+  return world.plan(dense::plan_key(name, problem, in_words(layout.kRoles, layout.roles)),
+                    [&] { return dense::plan_spec(layout); });
 }
 
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split) {
-  const Roster roles = world.checked([&] { return choose_roles(problem, path, split, seats_of(world.device())); });
-  const char* name = path == AllReducePath::kOneShot ? "gemm_ar one shot" : "gemm_ar two shots";
-  return world.plan(dense::plan_key(name, problem, in_words(roles_of(path), roles)),
-                    [&] { return make_spec(world, problem, path, roles); });
+  const Seats seats = seats_of(world.device());
+  const DeviceKind kind = world.device().kind();
+  if (path == AllReducePath::kOneShot) {
+    return plan_of(world, "gemm_ar one shot", problem, [&] { return one_shot_for(problem, split, seats, kind); });
+  }
+  return plan_of(world, "gemm_ar two shots", problem, [&] { return two_shot_for(problem, split, seats, kind); });
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
@@ -65,8 +65,11 @@ int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const gemm_ar_op::Problem problem{state.shape(), m, n, k, dtype};
   const AllReducePath path = gemm_ar_op::path_for(problem, asked);
   gemm_ar_op::check_problem(problem, path, world.device());
-  const Roster roles = gemm_ar_op::choose_roles(problem, path, {}, seats_of(state.device()));
-  return static_cast<int64_t>(runtime::workspace_bytes(gemm_ar_op::make_spec(state, problem, path, roles)));
+  const auto bytes = [](const auto& layout) {
+    return static_cast<int64_t>(runtime::workspace_bytes(dense::plan_spec(layout)));
+  };
+  const runtime::Device& device = state.device();
+  return gemm_ar_op::with_layout_for(problem, path, {}, seats_of(device), device.kind(), bytes);
 }
 
 }  // namespace mk

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "ops/gemm_ar/gemm_ar_configs.h"
 #include "ops/split.h"
 
 namespace mk::gemm_ar_op {
@@ -53,7 +54,7 @@ Roster choose_roles(const Problem& problem, AllReducePath path, const Split& ask
     work.moved_bytes += shard * (2 * problem.world.size() - 1);
     // Where the links take twice as long, compute does not miss a few seats (docs/performance.md).
     const cost::RankTime time = cost::time_of(seats, work);
-    if (2 * time.compute <= time.links) work.spare += 2;
+    if (2 * time.compute <= time.links) work.spare += cost::kMoreForSlowLinks;
   }
   const int most = gemm_rs_op::most_reducers(seats, problem.m, problem.n);
   const int share =
@@ -84,6 +85,19 @@ OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const
   layout.roles = roles;
   dense::check_num_tiles(problem, layout.num_tiles());
   return layout;
+}
+
+TwoShotLayout two_shot_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device) {
+  const Roster roles = choose_roles(problem, AllReducePath::kTwoShot, split, seats);
+  const int64_t shards = problem.world.size();
+  const bool on_gpu = device == DeviceKind::kCuda;
+  return make_two_shot(problem, on_gpu ? dense::gpu_tile(problem, shards, roles.num_compute()) : kCpuTile, roles);
+}
+
+OneShotLayout one_shot_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device) {
+  const Roster roles = choose_roles(problem, AllReducePath::kOneShot, split, seats);
+  const bool on_gpu = device == DeviceKind::kCuda;
+  return make_one_shot(problem, on_gpu ? dense::gpu_tile(problem, 1, roles.num_compute()) : kCpuTile, roles);
 }
 
 std::vector<uint64_t> window_bytes(const TwoShotLayout& layout) {

@@ -35,4 +35,16 @@ std::span<const RoleName> roles_of(AllReducePath path);
 TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const Roster& roles);
 OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const Roster& roles);
 
+// The layouts that a rank with these seats on such a device has: the split is the caller's, or chosen.
+TwoShotLayout two_shot_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device);
+OneShotLayout one_shot_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device);
+
+// Calls body with the layout of that path.
+template <class Body>
+auto with_layout_for(const Problem& problem, AllReducePath path, const Split& split, const Seats& seats,
+                     DeviceKind device, const Body& body) {
+  if (path == AllReducePath::kOneShot) return body(one_shot_for(problem, split, seats, device));
+  return body(two_shot_for(problem, split, seats, device));
+}
+
 }  // namespace mk::gemm_ar_op

@@ -4,7 +4,6 @@
 
 #include "ops/dense/dense_plan.h"
 #include "ops/dense/gemm_launch.h"
-#include "ops/gemm_rs/gemm_rs_configs.h"
 #include "ops/gemm_rs/gemm_rs_protocol.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 #include "ops/host_launch.h"
@@ -14,17 +13,14 @@ namespace mk {
 namespace gemm_rs_op {
 namespace {
 
-Layout layout_for(const runtime::WorldState& world, const Problem& problem, const Split& split) {
-  const Roster roles = choose_roles(problem, split, seats_of(world.device()));
-  const bool on_gpu = world.device().kind() == DeviceKind::kCuda;
-  const TileShape tile = on_gpu ? dense::gpu_tile(problem, problem.world.size(), roles.num_compute()) : kCpuTile;
-  return make_layout(problem, tile, roles);
+Layout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
+  return layout_for(problem, split, seats_of(device), device.kind());
 }
 
 }  // namespace
 
 runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split) {
-  const Layout layout = world.checked([&] { return layout_for(world, problem, split); });
+  const Layout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
   return world.plan(dense::plan_key("gemm_rs", problem, in_words(Layout::kRoles, layout.roles)),
                     [&] { return dense::plan_spec(layout); });
 }
@@ -53,7 +49,7 @@ int64_t gemm_rs_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const gemm_rs_op::Problem problem{world.state().shape(), m, n, k, dtype};
   gemm_rs_op::check_problem(problem, world.device());
   return static_cast<int64_t>(
-      runtime::workspace_bytes(dense::plan_spec(gemm_rs_op::layout_for(world.state(), problem, {}))));
+      runtime::workspace_bytes(dense::plan_spec(gemm_rs_op::layout_on(world.state().device(), problem, {}))));
 }
 
 }  // namespace mk

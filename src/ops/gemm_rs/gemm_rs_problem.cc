@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/math.h"
+#include "ops/gemm_rs/gemm_rs_configs.h"
 #include "ops/split.h"
 
 namespace mk::gemm_rs_op {
@@ -68,6 +69,13 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& 
   layout.roles = roles;
   dense::check_num_tiles(problem, layout.num_tiles());
   return layout;
+}
+
+Layout layout_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device) {
+  const Roster roles = choose_roles(problem, split, seats);
+  const bool on_gpu = device == DeviceKind::kCuda;
+  const TileShape tile = on_gpu ? dense::gpu_tile(problem, problem.world.size(), roles.num_compute()) : kCpuTile;
+  return make_layout(problem, tile, roles);
 }
 
 std::vector<uint64_t> window_bytes(const Layout& layout) {

@@ -139,6 +139,9 @@ constexpr Roster roster(int reduce, int compute) { return {{reduce}, {compute}};
 
 Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& roles);
 
+// The layout that a rank with these seats on such a device has: the split is the caller's, or chosen.
+Layout layout_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device);
+
 // Of each window, from kPartialsWindow on.
 std::vector<uint64_t> window_bytes(const Layout& layout);
 

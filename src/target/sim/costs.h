@@ -2,13 +2,18 @@
 // target/sim/costs.h — what things cost in virtual time.
 //
 // A transfer occupies the link out of its source and the link into its destination for bytes ÷
-// bandwidth, first come first served, and arrives one latency later.  One worker alone moves no faster
-// than `copy_gb_s`.
+// bandwidth, first come first served, and arrives one latency later.
+//
+// A worker that has an SM to itself copies `copy_gb_s`.  Communication workers that share an SM occupy it one after the
+// other, for the bytes they read and write ÷ `sm_gb_s`; and none of them moves more than `worker_gb_s`.  A worker
+// inside a compute block moves half of `worker_gb_s`, and what it occupies of the SM is missing to the block's next
+// tile.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 
+#include "target/h200.h"
 #include "target/sim/random.h"
 #include "target/sim/scheduler.h"
 
@@ -17,13 +22,25 @@ namespace mk::sim {
 constexpr Time kNanosecond = 1'000;
 constexpr Time kMicrosecond = 1'000'000;
 
+constexpr Time picoseconds(double seconds) { return static_cast<Time>(seconds * 1e12); }
+
+// A tile's maths: so many operations at the rate of the best tile, and how often the overheads of a usual tile.
+struct TileWork {
+  double flops = 0;
+  double overheads = 1;
+  double fills = 0;
+};
+
 struct Costs {
-  double sm_tflops = 5.7;        // one worker's tile maths
-  Time tile_overhead = 500'000;  // per tile: prologue and epilogue that nothing hides
-  double copy_gb_s = 50;         // one worker's copies
-  double nvlink_gb_s = 450;      // per rank and direction
+  double sm_tflops = h200::kFlopsPerSmSecond * 1e-12;                             // tile maths of an SM
+  Time tile_overhead = picoseconds(h200::kUsualBorder * h200::kSecondsPerBlock);  // of a usual tile: what nothing hides
+  Time tile_fill = picoseconds(h200::kUsualLaunch * h200::kSecondsPerBlock);      // once in a launch, likewise
+  double copy_gb_s = h200::kCopiedPerSmSecond * 1e-9;                             // of a worker with an SM to itself
+  double sm_gb_s = h200::kMovedPerSmSecond * 1e-9;              // read and written by those that share an SM
+  double worker_gb_s = h200::kMostMovedPerWorkerSecond * 1e-9;  // read and written by one of them, at most
+  double nvlink_gb_s = h200::kNvlinkPerSecond * 1e-9;           // per rank and direction
   Time nvlink_latency = 700'000;
-  double nic_gb_s = 50;  // per rank and direction
+  double nic_gb_s = h200::kNetworkPerSecond * 1e-9;  // per rank and direction
   Time nic_latency = 3'000'000;
   Time proxy_per_command = 400'000;
   Time proxy_wake = 900'000;      // from a worker's store to the proxy's load
@@ -31,9 +48,11 @@ struct Costs {
   Time launch = 3'000'000;        // from the end of a launch to the start of the next
 
   static Time transfer(uint64_t bytes, double gb_s) { return whole(static_cast<double>(bytes) * 1000 / gb_s); }
-  Time tile(double flops) const {
-    return later_by(tile_overhead, whole(flops / sm_tflops));
-  }  // 1 TFLOP/s is 1 FLOP a picosecond
+  // 1 TFLOP/s is 1 FLOP a picosecond.
+  Time tile(const TileWork& work) const {
+    return whole(work.overheads * static_cast<double>(tile_overhead) + work.fills * static_cast<double>(tile_fill) +
+                 work.flops / sm_tflops);
+  }
 
   // Whole picoseconds; what is not below the end of time, even infinite, is that.
   static Time whole(double picoseconds) {
@@ -52,6 +71,12 @@ inline Time occupy(Link& out, Link& in, Time now, Time duration) {
   out.free_at = later_by(std::max(now, out.free_at), duration);
   in.free_at = later_by(std::max(now, in.free_at), duration);
   return std::max(out.free_at, in.free_at);
+}
+
+// The same over one link, or through an SM.
+inline Time occupy(Link& link, Time now, Time duration) {
+  link.free_at = later_by(std::max(now, link.free_at), duration);
+  return link.free_at;
 }
 
 // How a run departs from the costs: not at all when predicting, widely when fuzzing.

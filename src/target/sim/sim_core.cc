@@ -6,6 +6,9 @@
 
 #include <utility>
 
+#include "base/check.h"
+#include "base/math.h"
+
 namespace mk::sim {
 
 SimCore::SimCore(const SimSpec& given)
@@ -13,6 +16,7 @@ SimCore::SimCore(const SimSpec& given)
       random(given.seed),
       disturbance(given.disturbance, random),
       scheduler(random, given.with_data ? Scheduler::Stacks::kGuarded : Scheduler::Stacks::kPlain) {
+  check_arg(!spec.separate_jobs || spec.workers_per_sm == 1, "workers that share SMs are simulated without jobs");
   const Roster& roles = spec.roles;
   workers_per_rank = roles.total() + (spec.separate_jobs ? 2 * roles.num_compute() : 0);
   workers.resize(static_cast<size_t>(spec.world.size()) * workers_per_rank);
@@ -33,6 +37,27 @@ SimCore::SimCore(const SimSpec& given)
       }
       for (const Job job : {Job::kLoad, Job::kMaths, Job::kStore}) add(rank, post, job);
     }
+  }
+  if (spec.workers_per_sm > 1) seat_workers();
+}
+
+// As target/sm90/communication_block.h seats them: those that share an SM first, then each worker that computes with
+// those inside its block.  Who has an SM to itself needs no entry.
+void SimCore::seat_workers() {
+  const Roster& roles = spec.roles;
+  const int sharing = ceil_div(roles.num_shared(), spec.workers_per_sm);
+  nic_sm = sharing - 1;
+  sms_per_rank = sharing + (roles.has_inside() ? roles.num_compute() : 0);
+  sms.resize(static_cast<size_t>(spec.world.size()) * sms_per_rank);
+  for (Worker& worker : workers) {
+    const int number = worker.number - worker.rank * workers_per_rank;
+    const int after = number - roles.num_outside();
+    int sm = Worker::kNoSm;
+    if (number < roles.num_shared()) sm = number / spec.workers_per_sm;
+    if (after >= 0 && roles.has_inside()) sm = sharing + after / roles.workers_per_compute();
+    if (sm == Worker::kNoSm) continue;
+    worker.sm = worker.rank * sms_per_rank + sm;
+    sms[worker.sm].computes = after >= 0;
   }
 }
 
@@ -66,10 +91,10 @@ void SimCore::trace_wait(const Worker& worker, Time began, int64_t subject) {
   spans.push_back({worker.number, SpanKind::kWait, began, scheduler.now(), subject, worker.epoch, awaited_by(worker)});
 }
 
-void SimCore::trace_work(const Worker& worker, SpanKind kind, Time began, int64_t subject, int peer) {
+void SimCore::trace_work(const Worker& worker, SpanKind kind, Time began, Time ended, int64_t subject, int peer) {
   std::string detail;
   if (peer != kNoPeer) detail = fmt::format("{} rank {}", kind == SpanKind::kLoad ? "from" : "to", peer);
-  spans.push_back({worker.number, kind, began, scheduler.now(), subject, worker.epoch, std::move(detail)});
+  spans.push_back({worker.number, kind, began, ended, subject, worker.epoch, std::move(detail)});
 }
 
 std::string SimCore::name_of(const Worker& worker) const {

@@ -37,6 +37,10 @@ struct SimSpec {
 
   std::function<uint32_t(uint64_t epoch, const Place& place)> value;  // what a protocol reads, without data
 
+  // Communication workers that share an SM, as sm90 seats them; 1: each has its own, and so have those inside.
+  int workers_per_sm = 1;
+  bool nic_on_sm = false;  // a warp of the last communication SM plays the NIC, as in the scale model
+
   Costs costs;
   Disturbance::Kind disturbance = Disturbance::Kind::kNone;
   uint32_t ring_capacity = 256;
@@ -53,19 +57,29 @@ enum class Job : uint8_t { kAll, kLoad, kMaths, kStore };
 struct alignas(64) Worker {
   int number = 0;  // in the world
   int rank = 0;
-  uint64_t epoch = 0;  // of the launch it is in, 0 before the first
   Time busy = 0;
   Time waiting = 0;
   Time stores_land = 0;  // when its last store is there
+  Time loaded = 0;       // when its last load is, without data
   int64_t subject = -1;  // the tile or chunk in hand
   int fibre = -1;
   int next_waiter = kNoWorker;  // in the list it is parked in
   bool parked = false;
   Job job = Job::kAll;
+  uint64_t epoch = 0;  // of the launch it is in, 0 before the first
   Post post;
+  int sm = kNoSm;        // in the world, where it is shared
   std::string awaiting;  // in words, with data; empty when it does not wait
 
   static constexpr int kNoWorker = -1;
+  static constexpr int kNoSm = -1;
+};
+
+// An SM that several workers share.
+struct Sm {
+  Link moves;        // of those that communicate
+  Time missing = 0;  // to the next tile of the one that computes
+  bool computes = false;
 };
 
 // Workers parked for the same thing, linked through Worker::next_waiter.
@@ -103,9 +117,12 @@ class SimCore {
   Scheduler scheduler;
   std::vector<Worker> workers;
   std::vector<Span> spans;
+  std::vector<Sm> sms;  // [rank][those that are shared]
 
   Worker& worker(int rank, int index) { return workers[rank * workers_per_rank + index]; }
   int workers_per_rank = 0;  // jobs counted each
+  int sms_per_rank = 0;      // shared ones
+  int nic_sm = 0;            // of them
 
   void complain(const std::string& kind, const std::string& text);
   bool stopped() const { return !complaints_.empty(); }
@@ -141,7 +158,28 @@ class SimCore {
     const Time began = scheduler.now();
     scheduler.sleep(disturbance.vary(cost));
     worker.busy += scheduler.now() - began;
-    if (spec.traced) trace_work(worker, kind, began, subject, peer);
+    if (spec.traced) trace_work(worker, kind, began, scheduler.now(), subject, peer);
+  }
+  void trace_work(const Worker& worker, SpanKind kind, Time began, Time ended, int64_t subject, int peer);
+
+  // A worker reads and writes bytes through its SM from `start` on: when it has.
+  Time move(const Worker& worker, Time start, uint64_t bytes) {
+    const Costs& costs = spec.costs;
+    if (worker.sm == Worker::kNoSm) return later_by(start, Costs::transfer(bytes, 2 * costs.copy_gb_s));
+    const bool is_inside = sms[worker.sm].computes;
+    const double most = is_inside ? h200::kInsideShare * costs.worker_gb_s : costs.worker_gb_s;
+    return use_sm(worker, start, Costs::transfer(bytes, costs.sm_gb_s), Costs::transfer(bytes, most));
+  }
+  // When it has, if it has to add up what it moved before `start`.
+  Time sum(const Worker& worker, Time start, uint64_t moved) {
+    constexpr double kLonger = 1 / h200::kSumPace - 1;
+    return move(worker, start, static_cast<uint64_t>(kLonger * static_cast<double>(moved)));
+  }
+  // The NIC's share of a put, where a warp plays it: when its copy is done.
+  Time move_put(int rank, uint64_t bytes) {
+    if (!spec.nic_on_sm || sms_per_rank == 0) return scheduler.now();
+    Sm& last = sms[static_cast<size_t>(rank) * sms_per_rank + nic_sm];
+    return occupy(last.moves, scheduler.now(), Costs::transfer(2 * bytes, spec.costs.sm_gb_s));
   }
 
   // "rank 3 compute 1", and with what it is about: ", launch 2, tile 7".
@@ -150,9 +188,17 @@ class SimCore {
   static std::string awaited_by(const Worker& worker);
 
  private:
+  // Occupies the worker's SM: when that is over, if it takes the worker itself at least `least`.  The SM takes it up
+  // now, because what a worker has in flight is asked for ahead; a start in the future would leave the SM idle.
+  Time use_sm(const Worker& worker, Time start, Time occupied, Time least) {
+    Sm& sm = sms[worker.sm];
+    if (!sm.computes) return std::max(later_by(start, least), occupy(sm.moves, scheduler.now(), occupied));
+    sm.missing = later_by(sm.missing, occupied);
+    return later_by(start, least);
+  }
+  void seat_workers();
   void wake_all(Waiters& waiters, Time delay);
   void trace_wait(const Worker& worker, Time began, int64_t subject);
-  void trace_work(const Worker& worker, SpanKind kind, Time began, int64_t subject, int peer);
 
   std::vector<Complaint> complaints_;
 };

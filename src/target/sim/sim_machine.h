@@ -19,15 +19,15 @@ class SimMachine {
   uint64_t epoch() const { return worker_.epoch; }
 
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    subject_ = subject;
+    begin(subject);
     return sim_.signals().wait(worker_, signal, wanted, subject);
   }
   bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) {
-    subject_ = subject;
+    begin(subject);
     return sim_.signals().wait_some(worker_, signal, wanted, subject);
   }
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
-    subject_ = subject;
+    begin(subject);
     return sim_.signals().wait_stamp(worker_, signal, stamp, subject);
   }
   void stamp(const Signal& signal, uint64_t stamp) { sim_.stamp(worker_, signal, stamp); }
@@ -44,14 +44,19 @@ class SimMachine {
     puts_end_ = position + 1;
     return true;
   }
-  bool settle() { return sim_.network().settle(worker_, puts_end_); }
+  bool settle() {
+    sim_.finish_loads(worker_);
+    return sim_.network().settle(worker_, puts_end_);
+  }
   void note(const Event&) {}
 
   // The target's part of the compute role.
-  void compute(double flops, int64_t tile) {
+  void compute(const TileWork& work, int64_t tile) {
     subject_ = tile;
-    sim_.compute(worker_, flops, tile);
+    sim_.compute(worker_, work, tile);
   }
+  void write_result(uint64_t bytes) { sim_.write_result(worker_, bytes); }
+  void sum(uint64_t moved) { sim_.sum(worker_, moved); }
   SimWorld& sim() { return sim_; }
 
  protected:
@@ -59,6 +64,11 @@ class SimMachine {
   Worker& worker() { return worker_; }
 
  private:
+  void begin(int64_t subject) {
+    subject_ = subject;
+    sim_.finish_loads(worker_);
+  }
+
   SimWorld& sim_;
   Worker& worker_;
   RingView ring_;

@@ -124,7 +124,8 @@ void SimNetwork::start(int rank, const Command& command, uint64_t ticket, const 
   End& end = ends_[rank];
   const Time now = core_.scheduler.now();
   const Time duration = core_.disturbance.vary(Costs::transfer(command.bytes, costs.nic_gb_s));
-  const Time left = occupy(end.out, ends_[command.to_rank].in, now, duration);
+  const Time left =
+      std::max(occupy(end.out, ends_[command.to_rank].in, now, duration), core_.move_put(rank, command.bytes));
   ++end.in_flight;
   end.bytes += command.bytes;
   core_.scheduler.call_after(left - now + core_.disturbance.vary(costs.nic_latency),

@@ -43,6 +43,7 @@ void SimWorld::launch(int rank) {
     memory_.acquire(worker, ranks_[rank].clock);
     const auto work = [this, &worker] {
       body_(worker);
+      if (!core_.spec.with_data) land_stores(worker);
       leave(worker);
     };
     worker.fibre = core_.scheduler.spawn(work, &worker);
@@ -66,9 +67,10 @@ void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t
   if (const std::string broken = broken_copy_rule(core_.spec.world, worker.rank, to, from); !broken.empty()) {
     return core_.complain("rule", broken);
   }
+  finish_loads(worker);
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
-  Time cost = Costs::transfer(bytes, costs.copy_gb_s);
+  Time cost = core_.move(worker, now, 2 * bytes) - now;
   int peer = SimCore::kNoPeer;
   if (to.rank != from.rank) {
     const Time left = occupy(ranks_[from.rank].out, ranks_[to.rank].in, now, Costs::transfer(bytes, costs.nvlink_gb_s));
@@ -80,6 +82,13 @@ void SimWorld::copy(Worker& worker, const Place& to, const Place& from, uint64_t
   memory_.copy(memory_.actor(worker, subject), to, from, bytes);
 }
 
+// A worker that computes stores with hands of its own.
+Time SimWorld::stored_in(const Worker& worker, uint64_t bytes) {
+  const bool shares = worker.sm != Worker::kNoSm && worker.post.role != core_.spec.roles.compute_role();
+  const Time now = core_.scheduler.now();
+  return shares ? core_.move(worker, now, bytes) - now : Costs::transfer(bytes, core_.spec.costs.copy_gb_s);
+}
+
 void SimWorld::store(Worker& worker, const Place& to, uint64_t bytes, int64_t subject) {
   if (const std::string broken = broken_store_rule(core_.spec.world, worker.rank, to); !broken.empty()) {
     return core_.complain("rule", broken);
@@ -87,7 +96,7 @@ void SimWorld::store(Worker& worker, const Place& to, uint64_t bytes, int64_t su
   land_stores(worker);
   const Costs& costs = core_.spec.costs;
   const Time now = core_.scheduler.now();
-  Time cost = Costs::transfer(bytes, costs.copy_gb_s);
+  Time cost = stored_in(worker, bytes);
   if (to.rank != worker.rank) {
     const Time duration = Costs::transfer(bytes, costs.nvlink_gb_s);
     cost = std::max(cost, occupy(ranks_[worker.rank].out, ranks_[to.rank].in, now, duration) - now);
@@ -107,24 +116,19 @@ void SimWorld::load(Worker& worker, const Place& from, uint64_t bytes, int64_t s
   }
   memory_.read(memory_.actor(worker, subject), from, bytes);
   if (worker.post.role == core_.spec.roles.compute_role()) return;  // a tile's cost has it
-  const Costs& costs = core_.spec.costs;
-  const Time now = core_.scheduler.now();
-  Time cost = Costs::transfer(bytes, 2 * costs.copy_gb_s);  // a copy reads and writes, this only reads
+  const Time start = std::max(core_.scheduler.now(), worker.loaded);
+  Time done = core_.move(worker, start, bytes);
   int peer = SimCore::kNoPeer;
   if (from.rank != worker.rank) {
-    const Time duration = Costs::transfer(bytes, costs.nvlink_gb_s);
-    cost = std::max(cost, occupy(ranks_[from.rank].out, ranks_[worker.rank].in, now, duration) - now);
+    const Time duration = Costs::transfer(bytes, core_.spec.costs.nvlink_gb_s);
+    const Time now = core_.scheduler.now();
+    done = std::max(done, occupy(ranks_[from.rank].out, ranks_[worker.rank].in, now, duration));
     ranks_[worker.rank].nvlink_bytes += bytes;
     peer = from.rank;
   }
-  core_.spend(worker, SpanKind::kLoad, cost, subject, peer);
-}
-
-void SimWorld::land_stores(Worker& worker) {
-  const Time now = core_.scheduler.now();
-  if (worker.stores_land <= now) return;
-  core_.scheduler.sleep(worker.stores_land - now);
-  worker.busy += worker.stores_land - now;
+  if (core_.spec.with_data) return core_.spend(worker, SpanKind::kLoad, done - start, subject, peer);
+  worker.loaded = done;
+  if (core_.spec.traced) core_.trace_work(worker, SpanKind::kLoad, start, done, subject, peer);
 }
 
 void SimWorld::add(Worker& worker, const Signal& signal, uint64_t amount) {
@@ -132,7 +136,7 @@ void SimWorld::add(Worker& worker, const Signal& signal, uint64_t amount) {
     return core_.complain("rule", broken);
   }
   const Time now = core_.scheduler.now();
-  const Time landing = std::max(now, worker.stores_land) - now;
+  const Time landing = free_at(worker) - now;
   const auto pay = [this, signal, amount, clock = memory_.release(worker)] {
     if (!core_.stopped()) signals_.pay(signal, amount, clock);
   };
@@ -145,7 +149,7 @@ void SimWorld::stamp(Worker& worker, const Signal& signal, uint64_t stamp) {
     return core_.complain("rule", broken);
   }
   const Time now = core_.scheduler.now();
-  const Time landing = std::max(now, worker.stores_land) - now;
+  const Time landing = free_at(worker) - now;
   const auto pay = [this, signal, stamp, by = worker.rank, clock = memory_.release(worker)] {
     if (!core_.stopped()) signals_.stamp(signal, stamp, clock, by);
   };
