@@ -63,7 +63,9 @@ class SpoiltMachine {
   bool put(const Put& put, int64_t subject) { return m_->put(put, subject); }
   bool settle() { return m_->settle(); }
   void note(const Event& event) { m_->note(event); }
-  void compute(double flops, int64_t tile) { m_->compute(flops, tile); }
+  void compute(const sim::TileWork& work, int64_t tile) { m_->compute(work, tile); }
+  void write_result(uint64_t bytes) { m_->write_result(bytes); }
+  void sum(uint64_t moved) { m_->sum(moved); }
 
  private:
   std::unique_ptr<Mutant> m_;
