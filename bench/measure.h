@@ -18,6 +18,7 @@ struct MeasureOptions {
   PaceSpec pace = kRealPace;
   Split split;  // empty: chosen for the shape
   int repetitions = 20;
+  bool fused_only = false;  // no baselines, no bound: to compare builds
   Options world;
 };
 

@@ -171,11 +171,18 @@ Measurement measure(const BenchCase& bench_case, const MeasureOptions& options) 
   result.shape = bench_case;
   result.device_name = bench.world->device().name();
   result.communication_us = communication_us(traffic_of(bench_case), options.pace, bench_case.world.size());
+  result.why_no_fused = why_no_fused(bench);
+  if (options.fused_only) {
+    if (!result.why_no_fused.empty()) return result;
+    std::vector<Contender> contenders = {fused_contender(bench)};
+    play(bench, contenders, result.check);
+    result.fused = Timing::of(contenders[0].times);
+    return result;
+  }
   choose_copy_path(bench, result);
   bench.baseline->prepare();
   result.serial_chunks = choose_chunks(bench, Schedule::kSerial);
   result.overlapped_chunks = choose_chunks(bench, Schedule::kOverlapped);
-  result.why_no_fused = why_no_fused(bench);
 
   std::vector<Contender> contenders;
   contenders.push_back(baseline_contender(bench, Schedule::kSerial, result.serial_chunks));

@@ -59,6 +59,7 @@ bench::MeasureOptions options_of(const BenchRequest& request) {
   options.pace = request.pace;
   options.split = request.split;
   options.repetitions = request.repetitions;
+  options.fused_only = request.fused_only;
   options.world = Options::from_env();
   options.world.timeout_ms = request.timeout_ms.value_or(options.world.timeout_ms);
   return options;

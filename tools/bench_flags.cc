@@ -52,6 +52,11 @@ CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
           "--fixed-cost", [&request] { request.mode = BenchMode::kFixedCost; },
           "what a launch costs with next to nothing to do, unpaced, instead of shapes")
       ->disable_flag_override();
+  bench
+      ->add_flag_callback(
+          "--fused-only", [&request] { request.fused_only = true; },
+          "time the fused operators alone, without baselines: to compare two builds")
+      ->disable_flag_override();
   bench->footer("Exit codes: 0 every result is correct; 1 one is wrong or a launch failed; 2 wrong usage.");
   return bench;
 }
@@ -72,6 +77,8 @@ void check_bench(const BenchRequest& request) {
   check_usage(request.repetitions >= 1, "--repetitions is {}; it must be at least 1", request.repetitions);
   const int named = request.m.has_value() + request.n.has_value() + request.k.has_value();
   check_usage(named == 0 || named == 3, "--m, --n and --k go together: name all three or none");
+  check_usage(!request.fused_only || request.mode == BenchMode::kShapes,
+              "--fixed-cost and --fused-only exclude each other");
   check_usage(named == 0 || request.mode == BenchMode::kShapes, "--fixed-cost has a shape of its own: leave --m away");
   if (named == 0) return;
   const auto check_side = [](const char* flag, int64_t value, int64_t multiple) {

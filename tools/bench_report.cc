@@ -19,7 +19,11 @@ using Json = nlohmann::ordered_json;
 constexpr auto kLine = "{:<8} {:<5} {:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>8}  {}";
 constexpr auto kFixedLine = "{:<8} {:<5} {:>10} {:>10} {:>10} {:>10}  {}";
 
-std::string us_text(double us) { return us < 100 ? fmt::format("{:.2f}", us) : fmt::format("{:.1f}", us); }
+// What was not measured is 0.
+std::string us_text(double us) {
+  if (us == 0) return "-";
+  return us < 100 ? fmt::format("{:.2f}", us) : fmt::format("{:.1f}", us);
+}
 
 std::string us_text(const std::optional<Timing>& timing) { return timing ? us_text(timing->median_us) : "-"; }
 
@@ -30,7 +34,7 @@ std::string verdict(const CheckResult& check) {
 }
 
 std::string ratio_text(double above, const std::optional<Timing>& below) {
-  return below ? fmt::format("{:.3f}", above / below->median_us) : "-";
+  return below && above > 0 ? fmt::format("{:.3f}", above / below->median_us) : "-";
 }
 
 Json shape_json(const BenchCase& shape, const std::string& device_name) {
@@ -45,8 +49,9 @@ Json shape_json(const BenchCase& shape, const std::string& device_name) {
 }
 
 void add_timing(Json& json, const std::string& name, const std::optional<Timing>& timing) {
-  json[name + "_us"] = timing ? Json(timing->median_us) : Json();
-  json[name + "_p99_us"] = timing ? Json(timing->p99_us) : Json();
+  const bool is_there = timing && timing->median_us > 0;
+  json[name + "_us"] = is_there ? Json(timing->median_us) : Json();
+  json[name + "_p99_us"] = is_there ? Json(timing->p99_us) : Json();
 }
 
 void add_end(Json& json, const CheckResult& check, const BenchRequest& request) {
@@ -91,7 +96,9 @@ std::string to_json(const bench::Measurement& result, const BenchRequest& reques
   add_timing(json, "baseline", result.overlapped);
   json["baseline_chunks"] = result.overlapped_chunks;
   add_timing(json, "fused", result.fused);
-  const auto ratio = [&](double above) { return result.fused ? Json(above / result.fused->median_us) : Json(); };
+  const auto ratio = [&](double above) {
+    return result.fused && above > 0 ? Json(above / result.fused->median_us) : Json();
+  };
   json["overlap"] = ratio(result.bound_us());
   json["speedup_over_serial"] = ratio(result.serial.median_us);
   json["speedup_over_best"] = ratio(result.best_baseline_us());

@@ -29,6 +29,7 @@ struct BenchRequest {
   std::optional<int64_t> timeout_ms;
   std::optional<std::string> json;
   BenchMode mode = BenchMode::kShapes;
+  bool fused_only = false;
 };
 
 }  // namespace mk::tools

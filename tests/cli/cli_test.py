@@ -105,6 +105,7 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--seed", "18446744073709551616"], "--seed is 18446744073709551616; it must be at most"),
     (["run", "ag_gemm", "--stats=3"], "--stats takes no value"),
     (["bench", "--fixed-cost=no"], "--fixed-cost takes no value"),
+    (["bench", "--fixed-cost", "--fused-only"], "--fixed-cost and --fused-only exclude each other"),
     (["run", "ag_gemm", "--launches", "2147483647"], "--launches is 2147483647; it must be 1 to 10000000"),
     (["run", "ag_gemm", "--device", ""], "--device is ''"),
     (["run", "ag_gemm", "--net", ""], "--net is ''"),
@@ -321,7 +322,7 @@ class Cli(unittest.TestCase):
     def test_bench_explains_its_flags(self):
         result = mkernel("bench", "--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for flag in ("--pace", "--repetitions", "--split", "--fixed-cost", "--json"):
+        for flag in ("--pace", "--repetitions", "--split", "--fixed-cost", "--fused-only", "--json"):
             self.assertIn(flag, result.stdout)
 
 
