@@ -99,7 +99,7 @@ class NicWarp {
     const uint64_t end = min_of<uint64_t>(posted, taken_ + room);
     if (end == taken_) return;
     const uint64_t mine = number_from(taken_);
-    if (mine < end) put_ = *nic_.place(mine);
+    if (mine < end) put_ = read(*nic_.place(mine));
     sm90::rows_before_async_reads();
     const uint64_t now = from_leader(sm90::clock_ns());
     for (; taken_ < end; ++taken_) {
@@ -107,6 +107,11 @@ class NicWarp {
       free_at_ = reserve(now, free_at_, from_lane(put_.bytes, holder), nic_.ns_per_byte).end;
       if (lane_ == holder) due_ = free_at_ + nic_.latency_ns;
     }
+  }
+
+  // Member by member: as a whole it would be read byte by byte, each a read of its own over PCIe.
+  __device__ static NicPut read(const NicPut& put) {
+    return {put.from, put.to, put.bytes, put.signal, {put.pays.amount, put.pays.stamp}};
   }
 
   // One piece more is loaded, if there is one and room for it, and once enough are under way one is stored.

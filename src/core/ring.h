@@ -9,9 +9,7 @@
 // Waiting is the caller's business: nothing here blocks.  Atomics is HostAtomics or a GPU's equivalent.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "base/macros.h"
 #include "core/command.h"
@@ -43,7 +41,7 @@ struct RingProducer {
   // Pairs with RingConsumer::peek.  Releases the command and every earlier write of the caller.
   MK_HD void publish(uint64_t position, const Command& command) const {
     Command* slot = ring.slot(position);
-    memcpy(static_cast<void*>(slot), &command, offsetof(Command, seal));
+    copy_unsealed(*slot, command);
     Atomics::store_release(&slot->seal, ring.seal(position));
   }
 };
