@@ -45,7 +45,7 @@ const runtime::Plan& plan_ag_gemm(const FusedRun& run) {
       {.split = paced_split(run, ag_gemm_op::Layout::kRoles, ag_gemm_op::choose_roles(problem, run.split, seats))});
 }
 
-dense::Problem sum_problem(const FusedRun& run) {
+gemm::Problem sum_problem(const FusedRun& run) {
   return {run.shape.world, run.shape.m, run.shape.n, run.shape.k, run.shape.dtype};
 }
 
@@ -75,7 +75,7 @@ void launch_ag_gemm(const FusedRun& run) {
 void launch_ag_gemm_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_ag_gemm(run);
   for_each_rank<AgGemmArgs>(run, [&](int rank, const AgGemmArgs& args) {
-    launch_paced<ag_gemm_op::Layout>(run.world, plan, rank, dense::operands_of(args), run.paces[rank]);
+    launch_paced<ag_gemm_op::Layout>(run.world, plan, rank, gemm::operands_of(args), run.paces[rank]);
   });
 }
 
@@ -88,7 +88,7 @@ void launch_gemm_rs(const FusedRun& run) {
 void launch_gemm_rs_paced(const FusedRun& run) {
   const runtime::Plan& plan = plan_gemm_rs(run);
   for_each_rank<GemmArgs>(run, [&](int rank, const GemmArgs& args) {
-    launch_paced<gemm_rs_op::Layout>(run.world, plan, rank, dense::operands_of(args), run.paces[rank]);
+    launch_paced<gemm_rs_op::Layout>(run.world, plan, rank, gemm::operands_of(args), run.paces[rank]);
   });
 }
 
@@ -103,7 +103,7 @@ void launch_gemm_ar_paced(const FusedRun& run) {
   for_each_rank<GemmArgs>(run, [&](int rank, const GemmArgs& args) {
     const auto launch = path_of(run) == AllReducePath::kOneShot ? launch_paced<gemm_ar_op::OneShotLayout>
                                                                 : launch_paced<gemm_ar_op::TwoShotLayout>;
-    launch(run.world, plan, rank, dense::operands_of(args), run.paces[rank]);
+    launch(run.world, plan, rank, gemm::operands_of(args), run.paces[rank]);
   });
 }
 

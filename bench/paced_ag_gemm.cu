@@ -8,6 +8,6 @@ namespace mk::bench {
 static const runtime::KernelLoader loader(load_paced<ag_gemm_op::Layout>);
 
 template void launch_paced<ag_gemm_op::Layout>(runtime::WorldState&, const runtime::Plan&, int,
-                                               const dense::GemmOperands&, const RankPace&);
+                                               const gemm::GemmOperands&, const RankPace&);
 
 }  // namespace mk::bench

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "bench/pace.h"
-#include "ops/dense/gemm_operands.h"
+#include "ops/gemm/gemm_operands.h"
 #include "runtime/plan.h"
 #include "runtime/world_state.h"
 
@@ -13,7 +13,7 @@ namespace mk::bench {
 
 // Defined for the Layout of every operator, on the rank's own stream.
 template <class Layout>
-void launch_paced(runtime::WorldState& world, const runtime::Plan& plan, int rank, const dense::GemmOperands& operands,
+void launch_paced(runtime::WorldState& world, const runtime::Plan& plan, int rank, const gemm::GemmOperands& operands,
                   const RankPace& pace);
 
 }  // namespace mk::bench

@@ -8,6 +8,6 @@ namespace mk::bench {
 static const runtime::KernelLoader loader(load_paced<gemm_ar_op::TwoShotLayout>);
 
 template void launch_paced<gemm_ar_op::TwoShotLayout>(runtime::WorldState&, const runtime::Plan&, int,
-                                                      const dense::GemmOperands&, const RankPace&);
+                                                      const gemm::GemmOperands&, const RankPace&);
 
 }  // namespace mk::bench

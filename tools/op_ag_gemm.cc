@@ -106,7 +106,8 @@ Row run_ag_gemm(World& world, const RunRequest& request) {
   runtime::WorldState& state = world.state();
   const std::unique_ptr<DataEngine> engine = make_data_engine(state.device());
   const ag_gemm_op::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
-  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, {.split = request.split});  // before the clock runs
+  const AgGemmOptions options{.split = request.split};
+  const runtime::Plan& plan = ag_gemm_op::plan_for(state, problem, options);  // before the clock runs
   Checker checker(row, world, state.device(), *engine);
   run_in_batches(
       row, world, batch, [&](int launch) { return make_launch(row, world, state.device(), *engine, launch); },

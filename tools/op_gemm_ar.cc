@@ -12,13 +12,13 @@ int64_t workspace_bytes(const World& world, const Row& row) {
   return gemm_ar_workspace_bytes(world, row.m, row.n, row.k, row.dtype);
 }
 
-const runtime::Plan& plan(runtime::WorldState& world, const dense::Problem& problem, const Split& split) {
+const runtime::Plan& plan(runtime::WorldState& world, const gemm::Problem& problem, const Split& split) {
   return gemm_ar_op::plan_for(world, problem, gemm_ar_op::path_for(problem, AllReducePath::kAuto), split);
 }
 
 void launch(World& world, std::span<const GemmArgs> args, const Split& split) { gemm_ar(world, args, {split}); }
 
-constexpr SumOperator kGemmAr{"gemm_ar", dense::Output::kAll, workspace_bytes, plan, launch};
+constexpr SumOperator kGemmAr{"gemm_ar", Output::kAll, workspace_bytes, plan, launch};
 
 }  // namespace
 

@@ -12,13 +12,13 @@ int64_t workspace_bytes(const World& world, const Row& row) {
   return gemm_rs_workspace_bytes(world, row.m, row.n, row.k, row.dtype);
 }
 
-const runtime::Plan& plan(runtime::WorldState& world, const dense::Problem& problem, const Split& split) {
+const runtime::Plan& plan(runtime::WorldState& world, const gemm::Problem& problem, const Split& split) {
   return gemm_rs_op::plan_for(world, problem, split);
 }
 
 void launch(World& world, std::span<const GemmArgs> args, const Split& split) { gemm_rs(world, args, {split}); }
 
-constexpr SumOperator kGemmRs{"gemm_rs", dense::Output::kShard, workspace_bytes, plan, launch};
+constexpr SumOperator kGemmRs{"gemm_rs", Output::kShard, workspace_bytes, plan, launch};
 
 }  // namespace
 

@@ -51,20 +51,20 @@ Prediction predict_layout(const Layout& layout, const Cluster& cluster, const Si
   const int64_t workers = int64_t{layout.world.size()} * layout.roles.total();
   check_arg(workers <= kMostWorkers, "the world has {} workers with {}; at most {} are simulated", workers,
             in_words(Layout::kRoles, layout.roles), kMostWorkers);
-  sim::SimSpec spec = dense::sim_spec(layout, nullptr);
+  sim::SimSpec spec = gemm::sim_spec(layout, nullptr);
   spec.costs = cluster.costs;
   spec.workers_per_sm = sm90::kWorkersPerSm;
   spec.nic_on_sm = cluster.warp_plays_nic();
   sim::SimWorld world(spec);
-  dense::simulate_world(world, layout, 1, nullptr);
+  gemm::simulate_world(world, layout, 1, nullptr);
   Prediction prediction = prediction_of(world, request);
-  const int cluster_size = dense::cluster_of(layout);
+  const int cluster_size = gemm::cluster_of(layout);
   prediction.tile = {layout.image().tile_m / cluster_size, layout.image().tile_n, cluster_size};
   return prediction;
 }
 
 Prediction predict_ag_gemm(const Cluster& cluster, const SimRequest& request) {
-  const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
+  const gemm::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   ag_gemm_op::check_problem(problem, DeviceKind::kCuda);
   const Seats seats = seats_of(cluster);
   const Split split =
@@ -73,7 +73,7 @@ Prediction predict_ag_gemm(const Cluster& cluster, const SimRequest& request) {
 }
 
 Prediction predict_gemm_rs(const Cluster& cluster, const SimRequest& request) {
-  const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
+  const gemm::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   gemm_rs_op::check_problem(problem, DeviceKind::kCuda);
   const Seats seats = seats_of(cluster);
   const Split split =
@@ -91,7 +91,7 @@ FuzzOutcome fuzz_gemm_ar(uint64_t seed, const FuzzLimits& limits, std::ostream* 
 }
 
 Prediction predict_gemm_ar(const Cluster& cluster, const SimRequest& request) {
-  const dense::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
+  const gemm::Problem problem{cluster.world, request.m, *request.n, *request.k, request.dtype};
   const AllReducePath path = gemm_ar_op::path_for(problem, AllReducePath::kAuto);
   gemm_ar_op::check_problem(problem, path, DeviceKind::kCuda);
   const Seats seats = seats_of(cluster);

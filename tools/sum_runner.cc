@@ -30,7 +30,7 @@ constexpr int64_t largest_integer(DType dtype) {
 }
 
 int64_t c_rows(const SumOperator& op, const Row& row, int world_size) {
-  return op.output == dense::Output::kAll ? row.m : row.m / world_size;
+  return op.output == Output::kAll ? row.m : row.m / world_size;
 }
 
 DataSpec spec_of(const Row& row, int world_size, int launch, uint64_t tensor, int rank) {
@@ -105,10 +105,10 @@ class Checker {
   // Where every rank has all rows, the first one here is checked and the others must have the same bits.
   CheckResult check_rank(int launch, int rank, const LaunchData& data) {
     const Tensor& c = data[rank - world_.first_rank()].c.view;
-    const bool is_copy = op_.output == dense::Output::kAll && rank > world_.first_rank();
+    const bool is_copy = op_.output == Output::kAll && rank > world_.first_rank();
     if (is_copy) return {engine_.count_different(c, data[0].c.view), 0, 0};
     const DataKind kind = spec_of(row_, world_size_, launch, kTensorA, rank).kind;
-    const int64_t first_row = op_.output == dense::Output::kAll ? 0 : rank * c.rows;
+    const int64_t first_row = op_.output == Output::kAll ? 0 : rank * c.rows;
     return engine_.check_sum({a_.view, b_.view, c, world_size_, first_row, hops_}, kind);
   }
 
@@ -157,7 +157,7 @@ Row run_sum(const SumOperator& op, World& world, const RunRequest& request) {
 
   runtime::WorldState& state = world.state();
   const std::unique_ptr<DataEngine> engine = make_data_engine(state.device());
-  const dense::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
+  const gemm::Problem problem{state.shape(), row.m, row.n, row.k, row.dtype};
   const runtime::Plan& plan = op.plan(state, problem, request.split);  // before the clock runs
   Checker checker(op, row, world, state.device(), *engine);
   Digest digest(world);
@@ -166,10 +166,10 @@ Row run_sum(const SumOperator& op, World& world, const RunRequest& request) {
       [&](const LaunchData& data) { queue_launch(op, world, data, request.split); },
       [&](int launch, const LaunchData& data) {
         row.check.add(checker.check(launch, data));
-        if (op.output == dense::Output::kAll) digest.add(data);
+        if (op.output == Output::kAll) digest.add(data);
       });
   count_traffic(row, world, plan);
-  if (op.output == dense::Output::kAll && digest.differs()) ++row.check.wrong;
+  if (op.output == Output::kAll && digest.differs()) ++row.check.wrong;
   merge(row, world);
   return row;
 }

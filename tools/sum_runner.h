@@ -6,8 +6,8 @@
 
 #include "launches.h"
 #include "mkernel/gemm_args.h"
-#include "ops/dense/dense_problem.h"
-#include "ops/dense/tile_image.h"
+#include "ops/gemm/gemm_problem.h"
+#include "ops/tile_image.h"
 #include "request.h"
 
 namespace mk::tools {
@@ -15,11 +15,11 @@ namespace mk::tools {
 // What such operators differ in.
 struct SumOperator {
   const char* name;
-  dense::Output output;  // which rows a rank's C has
+  Output output;  // which rows a rank's C has
 
   // Refuses a bad shape.
   int64_t (*workspace_bytes)(const World& world, const Row& row);
-  const runtime::Plan& (*plan)(runtime::WorldState& world, const dense::Problem& problem, const Split& split);
+  const runtime::Plan& (*plan)(runtime::WorldState& world, const gemm::Problem& problem, const Split& split);
   void (*launch)(World& world, std::span<const GemmArgs> args, const Split& split);
 };
 

@@ -4,12 +4,12 @@
 // No World on a GPU can exist then, so these are never reached; they complete the link.
 #include "mkernel/error.h"
 #include "ops/ag_gemm/ag_gemm_problem.h"
-#include "ops/dense/gemm_launch.h"
+#include "ops/gemm/gemm_launch.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
 #include "runtime/device.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 template <class Layout>
 void launch_gpu(runtime::WorldState&, const runtime::Plan&, int, const GemmOperands&, Stream) {
@@ -25,4 +25,4 @@ template void launch_gpu<gemm_ar_op::OneShotLayout>(runtime::WorldState&, const 
 template void launch_gpu<gemm_ar_op::TwoShotLayout>(runtime::WorldState&, const runtime::Plan&, int,
                                                     const GemmOperands&, Stream);
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

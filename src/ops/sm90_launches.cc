@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // ops/sm90_launches.cc — every GEMM operator's launch on a GPU.
 #include "ops/ag_gemm/ag_gemm_problem.h"
-#include "ops/dense/gemm_launch.h"
-#include "ops/dense/gemm_sm90.h"
+#include "ops/gemm/gemm_launch.h"
+#include "ops/gemm/gemm_sm90.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 template <class Layout>
 void launch_gpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmOperands& operands,
@@ -26,4 +26,4 @@ template void launch_gpu<gemm_ar_op::OneShotLayout>(runtime::WorldState&, const 
 template void launch_gpu<gemm_ar_op::TwoShotLayout>(runtime::WorldState&, const runtime::Plan&, int,
                                                     const GemmOperands&, Stream);
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -18,7 +18,8 @@ constexpr int kMissing = 1;
 constexpr Options kImpatient{.timeout_ms = 200};
 
 void launch_all_but_one(World& world, OpLaunch& host, const GpuLaunch& gpu, const Split& split = {}) {
-  const runtime::Plan& plan = plan_of(world.state(), host, {split});
+  const OpSettings settings{split};
+  const runtime::Plan& plan = plan_of(world.state(), host, settings);
   for (int rank = 0; rank < world.size(); ++rank) {
     if (rank != kMissing) row_of(host.op()).launch_rank(world.state(), plan, rank, gpu.args()[rank]);
   }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/cuda_api.h"
-#include "ops/dense/dense_plan.h"
+#include "ops/plan_spec.h"
 #include "target/sm90/communication_block.cuh"
 #include "tests/cuda/gpu_launch.h"
 #include "tests/support/parcels_data.h"
@@ -62,7 +62,7 @@ testing::AssertionResult parcels_arrive(const WorldShape& shape, const parcels::
   runtime::Device& device = state.device();
   load_kernel(reinterpret_cast<const void*>(parcels_kernel), kShared);
   const parcels::Data data(shape, seed);
-  runtime::Plan& plan = state.plan("parcels", [&] { return dense::plan_spec(layout); });
+  runtime::Plan& plan = state.plan("parcels", [&] { return plan_spec(layout); });
   std::vector<std::unique_ptr<Inputs>> inputs;
   for (uint64_t epoch = 1; epoch <= static_cast<uint64_t>(launches); ++epoch) {
     for (int rank = 0; rank < shape.size(); ++rank) {

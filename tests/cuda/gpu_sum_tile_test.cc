@@ -2,7 +2,7 @@
 // tests/cuda/gpu_sum_tile_test.cc — what operators that sum over ranks alone have on a GPU: a choice of tiles, any M.
 #include <gtest/gtest.h>
 
-#include "ops/dense/dense_problem.h"
+#include "ops/gemm/gemm_problem.h"
 #include "target/sm90/gemm_config.h"
 #include "tests/cuda/gpu_launch.h"
 
@@ -28,9 +28,9 @@ TEST_P(GpuSumTile, EveryTileOfTheEngineIsRight) {
   for (const WorldShape& shape : {WorldShape{1, 2}, WorldShape{2, 1}}) {
     World world = gpu_world(shape);
     for (const TileCase& at : kCases) {
-      const dense::Problem problem{shape, at.shape.shard_rows * 2, at.shape.n, at.shape.k};
+      const gemm::Problem problem{shape, at.shape.shard_rows * 2, at.shape.n, at.shape.k};
       for (const int shards : {1, 2}) {
-        const dense::TileShape tile = dense::gpu_tile(problem, shards, 1);
+        const gemm::TileShape tile = gemm::gpu_tile(problem, shards, 1);
         ASSERT_EQ((sm90::GemmTile{tile.m, tile.n}), at.tile) << name_of(at.shape);
       }
       const Split split = row_of(GetParam()).smallest_split(shape);

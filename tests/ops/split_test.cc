@@ -15,7 +15,7 @@ namespace {
 constexpr WorldShape kWorlds[] = {{1, 1}, {1, 2}, {2, 1}, {2, 2}, {1, 8}, {2, 8}, {3, 4}};
 constexpr Seats kOfAGpu[] = {{132, 8}, {33, 8}, {8, 8}, {5, 8}, {2, 8}};
 
-dense::Problem problem_of(const WorldShape& world, int64_t k) {
+gemm::Problem problem_of(const WorldShape& world, int64_t k) {
   return {world, 1024 * world.size(), 4096, k, DType::kBf16, BOrder::kKN};
 }
 
@@ -25,7 +25,7 @@ void for_each_choice(Body&& body) {
   for (const WorldShape& world : kWorlds) {
     for (const Seats& seats : kOfAGpu) {
       for (const int64_t k : {64, 4096, 65536}) {
-        const dense::Problem problem = problem_of(world, k);
+        const gemm::Problem problem = problem_of(world, k);
         body(ag_gemm_op::choose_roles(problem, {}, seats), problem, seats);
         body(gemm_rs_op::choose_roles(problem, {}, seats), problem, seats);
         body(gemm_ar_op::choose_roles(problem, AllReducePath::kOneShot, {}, seats), problem, seats);
@@ -36,28 +36,28 @@ void for_each_choice(Body&& body) {
 }
 
 TEST(Split, FillsTheRanksSeatsAndNoMore) {
-  for_each_choice([](const Roster& roles, const dense::Problem&, const Seats& seats) {
+  for_each_choice([](const Roster& roles, const gemm::Problem&, const Seats& seats) {
     EXPECT_EQ(seats.needed_by(roles), seats.count);
     EXPECT_GE(roles.num_compute(), 1);
   });
 }
 
 TEST(Split, AWorldOfOneRankOnlyComputes) {
-  for_each_choice([](const Roster& roles, const dense::Problem& problem, const Seats&) {
+  for_each_choice([](const Roster& roles, const gemm::Problem& problem, const Seats&) {
     EXPECT_EQ(roles.total() == roles.num_compute(), problem.world.size() == 1);
   });
 }
 
 TEST(Split, NobodyIsAskedToReduceNothing) {
   constexpr Seats kSeats{33, 8};
-  const dense::Problem one_tile{{1, 4}, 4, 128, 128, DType::kBf16, BOrder::kKN};
+  const gemm::Problem one_tile{{1, 4}, 4, 128, 128, DType::kBf16, BOrder::kKN};
   EXPECT_EQ(gemm_rs_op::choose_roles(one_tile, {}, kSeats).count(gemm_rs_op::Layout::kReduce), 1);
   const Roster in_one_shot = gemm_ar_op::choose_roles(one_tile, AllReducePath::kOneShot, {}, kSeats);
   EXPECT_EQ(in_one_shot.count(gemm_ar_op::OneShotLayout::kReduce), 1);
 }
 
 TEST(Split, CommunicationTakesAQuarterOfTheSeatsAtMost) {
-  for_each_choice([](const Roster& roles, const dense::Problem&, const Seats& seats) {
+  for_each_choice([](const Roster& roles, const gemm::Problem&, const Seats& seats) {
     EXPECT_LE(seats.outside(roles), std::max(1, seats.count / 4));
   });
 }
@@ -66,7 +66,7 @@ TEST(Split, CommunicationTakesAQuarterOfTheSeatsAtMost) {
 TEST(Split, LinksBindWhateverIsLeftToCompute) {
   constexpr Seats kSeats{33, 8};
   for (const int64_t n : {8, 64, 512}) {
-    const dense::Problem problem{{2, 2}, 8192, n, 8192, DType::kBf16, BOrder::kKN};
+    const gemm::Problem problem{{2, 2}, 8192, n, 8192, DType::kBf16, BOrder::kKN};
     const Roster roles = ag_gemm_op::choose_roles(problem, {}, kSeats);
     EXPECT_EQ(kSeats.outside(roles), 3) << n;
   }
@@ -85,7 +85,7 @@ TEST(Split, SendersKeepPaceWithTheSlowest) {
 
 // Copies of a node go on beside the maths and cost no place; those that feed on the network have seats of their own.
 TEST(Split, InsideANodeEverySeatComputes) {
-  for_each_choice([](const Roster&, const dense::Problem& problem, const Seats& seats) {
+  for_each_choice([](const Roster&, const gemm::Problem& problem, const Seats& seats) {
     const Roster roles = ag_gemm_op::choose_roles(problem, {}, seats);
     const bool is_one_node = problem.world.nodes == 1 && problem.world.ranks > 1;
     EXPECT_EQ(roles.has_inside(), is_one_node);
@@ -111,7 +111,7 @@ TEST(Split, ACallersSplitWithoutIntraMeansInsideOnAGpu) {
 
 // Blocks of a cluster have no room for a worker.
 TEST(Split, WithWorkersInsideNoClusterIsChosenOrTaken) {
-  const dense::Problem problem{{1, 2}, 16384, 8192, 512, DType::kBf16, BOrder::kKN};
+  const gemm::Problem problem{{1, 2}, 16384, 8192, 512, DType::kBf16, BOrder::kKN};
   const auto tile = [&](const TileSize& asked, const Roster& roles) {
     return ag_gemm_op::choose_tile(problem, asked, DeviceKind::kCuda, roles);
   };
@@ -131,7 +131,7 @@ TEST(Split, OnACpuSendersHaveTheirShareOfTheBytes) {
 TEST(Split, AllReduceGivesItsLinksMoreWhereTheyTakeTwiceAsLong) {
   constexpr Seats kSeats{33, 8};
   const auto communicating = [&](int64_t k) {
-    const dense::Problem problem{{2, 2}, 8192, 8192, k, DType::kBf16, BOrder::kKN};
+    const gemm::Problem problem{{2, 2}, 8192, 8192, k, DType::kBf16, BOrder::kKN};
     return kSeats.outside(gemm_ar_op::choose_roles(problem, AllReducePath::kTwoShot, {}, kSeats));
   };
   EXPECT_EQ(communicating(3200), communicating(7040) + 2);
@@ -141,7 +141,7 @@ TEST(Split, AllReduceGivesItsLinksMoreWhereTheyTakeTwiceAsLong) {
 // As swept on an H200 (docs/performance.md).
 TEST(Split, InOneNodeSmallSumsGetMoreWorkersThanTheirPaceTakes) {
   const auto problem = [](int ranks, int64_t m, int64_t n, int64_t k) {
-    return dense::Problem{{1, ranks}, m, n, k, DType::kBf16, BOrder::kKN};
+    return gemm::Problem{{1, ranks}, m, n, k, DType::kBf16, BOrder::kKN};
   };
   const auto scatters = [&](int ranks, int64_t m, int64_t n, int64_t k) {
     const Seats seats(132 / ranks, 8);

@@ -33,7 +33,7 @@ constexpr PathCase kCases[] = {
 
 TEST(AllReducePath, FollowsFromRowsAndBytes) {
   for (const PathCase& at : kCases) {
-    const dense::Problem problem{at.world, at.m, at.n, 64, at.dtype};
+    const gemm::Problem problem{at.world, at.m, at.n, 64, at.dtype};
     EXPECT_EQ(chooses_one_shot(problem), at.one_shot) << at.m << "x" << at.n;
     const AllReducePath chosen = at.one_shot ? AllReducePath::kOneShot : AllReducePath::kTwoShot;
     EXPECT_EQ(path_for(problem, AllReducePath::kAuto), chosen);
@@ -42,7 +42,7 @@ TEST(AllReducePath, FollowsFromRowsAndBytes) {
 
 TEST(AllReducePath, IsTheCallersIfTheCallerSaysSo) {
   for (const PathCase& at : kCases) {
-    const dense::Problem problem{at.world, at.m, at.n, 64, at.dtype};
+    const gemm::Problem problem{at.world, at.m, at.n, 64, at.dtype};
     EXPECT_EQ(path_for(problem, AllReducePath::kOneShot), AllReducePath::kOneShot);
     EXPECT_EQ(path_for(problem, AllReducePath::kTwoShot), AllReducePath::kTwoShot);
   }
@@ -52,7 +52,7 @@ TEST(AllReducePath, IsTheCallersIfTheCallerSaysSo) {
 TEST(AllReducePath, HasAnAnswerForSizesThatWillBeRefused) {
   for (const int64_t m : {int64_t{-5}, int64_t{0}, INT64_MAX, INT64_MIN}) {
     for (const int64_t n : {int64_t{-5}, int64_t{0}, INT64_MAX, INT64_MIN}) {
-      const dense::Problem problem{{2, 2}, m, n, 1, DType::kFp32};
+      const gemm::Problem problem{{2, 2}, m, n, 1, DType::kFp32};
       EXPECT_NE(path_for(problem, AllReducePath::kAuto), AllReducePath::kAuto);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // tests/order/tile_image_test.cc — tiles lie in an image in the order they are made, without gaps.
-#include "ops/dense/tile_image.h"
+#include "ops/tile_image.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ namespace {
 TEST(TileImage, TilesLieInTheOrderTheyAreMadeAndFillTheImage) {
   for (const int64_t rows : {1, 3, 4, 5, 17}) {
     for (const int64_t cols : {1, 7, 8, 9, 30}) {
-      const dense::TileImage image = dense::make_image(rows, cols, 2, 4, 8, 3);
+      const TileImage image = make_image(rows, cols, 2, 4, 8, 3);
       int64_t filled = 0;
       for (int step = 0; step < image.tiles(); ++step) {
         const GridPos at = banded(step, image.row_blocks, image.col_blocks, image.band);
@@ -32,7 +32,7 @@ TEST(TileImage, TilesLieInTheOrderTheyAreMadeAndFillTheImage) {
 TEST(TileImage, OnAGpuEveryTileBeginsAtAMultipleOfSixteenBytes) {
   for (const int64_t rows : {1, 127, 129, 257}) {
     for (const int64_t cols : {8, 264, 1032}) {
-      const dense::TileImage image = dense::make_image(rows, cols, 2, 128, 256, 4);
+      const TileImage image = make_image(rows, cols, 2, 128, 256, 4);
       for (int row = 0; row < image.row_blocks; ++row) {
         for (int col = 0; col < image.col_blocks; ++col) {
           const Range bytes = image.tile_bytes({0, 0, row, col});

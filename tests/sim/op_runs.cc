@@ -10,7 +10,7 @@ namespace mk::test {
 namespace {
 
 void floor_columns(ag_gemm_op::Layout& layout) { layout.col_blocks = static_cast<int>(layout.n / layout.tile_n); }
-void floor_columns(dense::TileImage& image) { image.col_blocks = static_cast<int>(image.cols / image.tile_n); }
+void floor_columns(TileImage& image) { image.col_blocks = static_cast<int>(image.cols / image.tile_n); }
 void floor_columns(gemm_rs_op::Layout& layout) { floor_columns(layout.shard); }
 void floor_columns(gemm_ar_op::OneShotLayout& layout) { floor_columns(layout.whole); }
 
@@ -65,10 +65,10 @@ std::unique_ptr<OpRun> run_of(Op op, uint64_t seed, const FuzzLimits& limits, Tr
 std::unique_ptr<sim::SimWorld> simulated(Op op, const WorldShape& world, const OpCut& cut, int launches,
                                          const std::function<void(sim::SimSpec&)>& choose) {
   return with_layout(op, world, cut, [&](const auto& layout) {
-    sim::SimSpec spec = dense::sim_spec(layout, nullptr);
+    sim::SimSpec spec = gemm::sim_spec(layout, nullptr);
     choose(spec);
     auto run = std::make_unique<sim::SimWorld>(spec);
-    dense::simulate_world(*run, layout, launches, nullptr);
+    gemm::simulate_world(*run, layout, launches, nullptr);
     return run;
   });
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ops/ag_gemm/ag_gemm_problem.h"
-#include "ops/dense/gemm_sim.h"
+#include "ops/gemm/gemm_sim.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
 #include "target/sim/sim_machine.h"
@@ -132,12 +132,12 @@ struct Layouted {
 
 template <class Layout>
 Layouted layouted(const Layout& layout) {
-  const int cluster = dense::cluster_of(layout);
+  const int cluster = gemm::cluster_of(layout);
   return {layout.roles, {layout.image().tile_m / cluster, layout.image().tile_n, cluster}};
 }
 
 Layouted layout_on_gpu(const Chosen& chosen) {
-  const dense::Problem problem{chosen.world, chosen.m, chosen.n, chosen.k, DType::kBf16};
+  const gemm::Problem problem{chosen.world, chosen.m, chosen.n, chosen.k, DType::kBf16};
   const Seats seats{chosen.cluster().sms, sm90::kWorkersPerSm};
   const std::string op = chosen.op;
   if (op == "ag_gemm") return layouted(ag_gemm_op::layout_for(problem, {}, seats, DeviceKind::kCuda));

@@ -129,7 +129,7 @@ class AgGemmRow : public OpRow {
   }
   const runtime::Plan& plan(runtime::WorldState& world, std::span<const OpArgs> args,
                             const OpSettings& settings) const override {
-    const dense::Problem problem = ag_gemm_op::problem_of(world.shape(), world.members(), typed(args));
+    const gemm::Problem problem = ag_gemm_op::problem_of(world.shape(), world.members(), typed(args));
     return ag_gemm_op::plan_for(world, problem, {settings.split, settings.tile});
   }
   void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const OpArgs& args) const override {

@@ -4,7 +4,7 @@
 // Facts says of a Layout what tests expect of it: signals_used of a rank in a world of several, notes and turn.
 #pragma once
 
-#include "ops/dense/gemm_ledger.h"
+#include "ops/gemm/gemm_ledger.h"
 #include "tests/support/mutant_machine.h"
 #include "tests/support/op_layouts.h"
 
@@ -15,11 +15,11 @@ class LayoutOf final : public AnyLayout {
  public:
   explicit LayoutOf(const Layout& layout) : layout_(layout) {}
 
-  ledger::Ledger account(int launches) const override { return dense::account(layout_, launches); }
+  ledger::Ledger account(int launches) const override { return gemm::account(layout_, launches); }
 
   ledger::Ledger account(int launches, Mutation& mutation) const override {
     ledger::Ledger ledger(layout_.world);
-    dense::account(ledger, layout_, launches, [&](int rank, uint64_t epoch) {
+    gemm::account(ledger, layout_, launches, [&](int rank, uint64_t epoch) {
       return MutantMachine(ledger, layout_.world, rank, epoch, mutation);
     });
     return ledger;

@@ -44,7 +44,8 @@ void enqueue(World& world, OpLaunch& launch, const OpSettings& settings = {});
 void enqueue(runtime::WorldState& world, OpLaunch& launch, const OpSettings& settings = {});
 
 // What the second is made of, for tests that launch some of the ranks.
-const runtime::Plan& plan_of(runtime::WorldState& world, OpLaunch& launch, const OpSettings& settings = {});
+inline const OpSettings kUsualSettings;
+const runtime::Plan& plan_of(runtime::WorldState& world, OpLaunch& launch, const OpSettings& settings = kUsualSettings);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, OpLaunch& launch, int rank);
 
 // Waits, and throws what went wrong.

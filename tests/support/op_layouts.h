@@ -76,7 +76,7 @@ gemm_rs_op::Layout rs_layout(const WorldShape& world, const OpCut& cut = {});
 gemm_ar_op::TwoShotLayout ar_layout(const WorldShape& world, const OpCut& cut = {});
 gemm_ar_op::OneShotLayout one_shot_layout(const WorldShape& world, const OpCut& cut = {});
 
-inline dense::Problem problem_of(const WorldShape& world, const OpCut& cut) {
+inline gemm::Problem problem_of(const WorldShape& world, const OpCut& cut) {
   return {world, cut.shape.shard_rows * world.size(), cut.shape.n, cut.shape.k, cut.dtype};
 }
 

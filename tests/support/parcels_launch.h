@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "mkernel/world.h"
-#include "ops/dense/dense_plan.h"
 #include "ops/host_launch.h"
+#include "ops/plan_spec.h"
 #include "tests/support/parcels_data.h"
 
 namespace mk::test {
@@ -24,7 +24,7 @@ inline testing::AssertionResult parcels_arrive(World& world, const parcels::Layo
   runtime::WorldState& state = world.state();
   const parcels::Data data(layout.world, seed);
   const runtime::Members& members = state.members();
-  runtime::Plan& plan = state.plan("parcels", [&] { return dense::plan_spec(layout); });
+  runtime::Plan& plan = state.plan("parcels", [&] { return plan_spec(layout); });
   const uint64_t bytes = window_bytes(layout).back();
   for (uint64_t epoch = 1; epoch <= static_cast<uint64_t>(launches); epoch += 2) {
     std::map<std::pair<int, uint64_t>, std::pair<std::vector<std::byte>, std::vector<std::byte>>> inputs;

@@ -86,8 +86,8 @@ class SumRow : public OpRow {
   static int64_t tiles_of(int64_t rows, int64_t cols) {
     return ceil_div<int64_t>(rows, 32) * ceil_div<int64_t>(cols, 64);
   }
-  static dense::Problem problem_of(const runtime::WorldState& world, std::span<const OpArgs> args) {
-    return dense::problem_of(world.shape(), world.members(), gemm_args_of(args));
+  static gemm::Problem problem_of(const runtime::WorldState& world, std::span<const OpArgs> args) {
+    return gemm::problem_of(world.shape(), world.members(), gemm_args_of(args));
   }
 
   // Of a ReduceScatter, and of the first half of an AllReduce in two shots.
@@ -278,7 +278,7 @@ class OneShotRow : public GemmArRow {
   }
 };
 
-const dense::TileShape& tile_of(const OpCut& cut) {
+const gemm::TileShape& tile_of(const OpCut& cut) {
   return cut.tiling == Tiling::kCpu ? gemm_rs_op::kCpuTile : gemm_rs_op::kSm90Tile;
 }
 

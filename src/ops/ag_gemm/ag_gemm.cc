@@ -7,9 +7,9 @@
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/ag_gemm/ag_gemm_protocol.h"
 #include "ops/ag_gemm/ag_gemm_targets.h"
-#include "ops/dense/dense_plan.h"
-#include "ops/dense/gemm_launch.h"
+#include "ops/gemm/gemm_launch.h"
 #include "ops/host_launch.h"
+#include "ops/plan_spec.h"
 #include "ops/split.h"
 
 namespace mk {
@@ -22,15 +22,15 @@ Layout layout_on(const runtime::Device& device, const Problem& problem, const Ag
 
 }  // namespace
 
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options) {
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const AgGemmOptions& options) {
   const Layout layout = world.checked([&] { return layout_on(world.device(), problem, options); });
   const std::string op = fmt::format("ag_gemm tile {}x{}x{}", layout.tile_m, layout.tile_n, layout.cluster);
-  return world.plan(dense::plan_key(op, problem, in_words(Layout::kRoles, layout.roles)),
-                    [&] { return dense::plan_spec(layout); });
+  return world.plan(gemm::plan_key(op, problem, in_words(Layout::kRoles, layout.roles)),
+                    [&] { return plan_spec(layout); });
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args) {
-  dense::launch_rank<Layout>(world, plan, rank, args);
+  gemm::launch_rank<Layout>(world, plan, rank, args);
 }
 
 }  // namespace ag_gemm_op
@@ -53,7 +53,7 @@ int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const ag_gemm_op::Problem problem{world.state().shape(), m, n, k, dtype};
   ag_gemm_op::check_problem(problem, world.device());
   return static_cast<int64_t>(
-      runtime::workspace_bytes(dense::plan_spec(ag_gemm_op::layout_on(world.state().device(), problem, {}))));
+      runtime::workspace_bytes(plan_spec(ag_gemm_op::layout_on(world.state().device(), problem, {}))));
 }
 
 }  // namespace mk

@@ -9,7 +9,7 @@ namespace mk::ag_gemm_op {
 Layout draw_layout(sim::Random& random, const FuzzLimits& limits) {
   const WorldShape world = draw_world(random, limits);
   const int64_t shard_rows = 1 + random.below(2 * kSimTile.m + 1);
-  const Problem problem = dense::draw_problem(random, limits, world, kSimTile, shard_rows * world.size());
+  const Problem problem = gemm::draw_problem(random, limits, world, kSimTile, shard_rows * world.size());
   const auto up_to = [&](bool needed, int most) { return needed ? 1 + static_cast<int>(random.below(most)) : 0; };
   const int intra = up_to(world.ranks > 1, 2);
   const int send = up_to(world.nodes > 1, 2);

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "ops/ag_gemm/ag_gemm_protocol.h"
-#include "ops/dense/gemm_fuzz.h"
+#include "ops/gemm/gemm_fuzz.h"
 
 namespace mk::ag_gemm_op {
 
 Layout draw_layout(sim::Random& random, const FuzzLimits& limits);
 
-using FuzzRun = dense::FuzzRun<Layout, draw_layout>;
+using FuzzRun = gemm::FuzzRun<Layout, draw_layout>;
 
 }  // namespace mk::ag_gemm_op

@@ -29,15 +29,15 @@ int far_band(const Layout& layout) {
 }  // namespace
 
 void check_problem(const Problem& problem, DeviceKind device) {
-  dense::check_world_divides_m(problem);
-  dense::check_sizes(problem, device);
+  gemm::check_world_divides_m(problem);
+  gemm::check_sizes(problem, device);
 }
 
 Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const AgGemmArgs> args) {
   check_arg(args.size() == static_cast<size_t>(members.count), "args has {} entries; {} ranks of the world are here",
             args.size(), members.count);
   const AgGemmArgs& first = args[0];
-  return {world, first.c.rows, dense::cols_of(first.b, first.b_order), first.a.cols, first.a.dtype, first.b_order};
+  return {world, first.c.rows, gemm::cols_of(first.b, first.b_order), first.a.cols, first.a.dtype, first.b_order};
 }
 
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const AgGemmArgs> args,
@@ -48,11 +48,11 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
   for (size_t i = 0; i < args.size(); ++i) {
     const int rank = members.first + static_cast<int>(i);
     const AgGemmArgs& own = args[i];
-    dense::check_rank(problem, rank, {own.a, own.b, own.c, own.b_order, own.stream}, problem.m / problem.world.size(),
-                      problem.m, device);
+    gemm::check_rank(problem, rank, {own.a, own.b, own.c, own.b_order, own.stream}, problem.m / problem.world.size(),
+                     problem.m, device);
     check_arg(own.activation == f, "activation of rank {} is {}; rank 0 has {} and all must agree", rank,
               name_of(own.activation), name_of(f));
-    if (own.bias.data != nullptr) dense::check_tensor(own.bias, "bias", rank, 1, problem.n, problem.dtype, device);
+    if (own.bias.data != nullptr) gemm::check_tensor(own.bias, "bias", rank, 1, problem.n, problem.dtype, device);
   }
 }
 
@@ -76,7 +76,7 @@ TileShape choose_tile(const Problem& problem, const TileSize& asked, DeviceKind 
   const int rows = tile.m * tile.cluster;
   return {.m = rows,
           .n = tile.n,
-          .band = dense::band_of(rows, tile.n, roles.num_compute() / tile.cluster),
+          .band = gemm::band_of(rows, tile.n, roles.num_compute() / tile.cluster),
           .cluster = tile.cluster};
 }
 
@@ -134,7 +134,7 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& 
   const int64_t parts = std::clamp<int64_t>(ceil_div(chunk, tile.part_bytes), 1, kMostParts);
   layout.part_size = round_up<int64_t>(ceil_div(chunk, parts), 16);  // what a GPU copies at once
   layout.parts = static_cast<int>(ceil_div(chunk, layout.part_size));
-  dense::check_num_tiles(problem, layout.num_tiles());
+  gemm::check_num_tiles(problem, layout.num_tiles());
   layout.shard_order = Bands(layout.row_blocks, layout.col_blocks, tile.band);
   layout.node_order = Bands(problem.world.ranks * layout.row_blocks, layout.col_blocks, far_band(layout));
   layout.per_shard = Divider(layout.row_blocks * layout.col_blocks);

@@ -17,14 +17,14 @@
 #include "core/window.h"
 #include "core/world_shape.h"
 #include "mkernel/ag_gemm.h"
-#include "ops/dense/dense_problem.h"
-#include "ops/dense/tile_image.h"
+#include "ops/gemm/gemm_problem.h"
+#include "ops/tile_image.h"
 #include "target/sm90/gemm_config.h"
 
 namespace mk::ag_gemm_op {
 
-using dense::Problem;  // m: rows of all ranks together
-using dense::TileShape;
+using gemm::Problem;  // m: rows of all ranks together
+using gemm::TileShape;
 
 // The operator's windows, after the two every plan has.
 constexpr uint32_t kGatheredWindow =
@@ -63,9 +63,9 @@ struct Layout {
   static constexpr bool kKeepsStep = false;
   static constexpr uint32_t kGatheredSlot = kGatheredWindow;
   static constexpr bool kGathers = true;  // a rank multiplies rows of others
-  static constexpr dense::Output kOutput = dense::Output::kAll;
+  static constexpr Output kOutput = Output::kAll;
   // A shard of the result.
-  MK_HD constexpr dense::TileImage image() const {
+  MK_HD constexpr TileImage image() const {
     return {shard_rows, n, element_bytes, tile_m, tile_n, band, row_blocks, col_blocks};
   }
   MK_HD constexpr int64_t m() const { return world.size() * shard_rows; }

@@ -63,7 +63,7 @@ MK_HD bool for_each_tile(const Layout& layout, int rank, const Post& post, Body&
   return true;
 }
 
-// The steps of a tile (ops/dense/compute.h).
+// The steps of a tile (ops/gemm/gemm_compute.h).
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool before_load(M& m, const Layout& layout, const Tile& tile) {

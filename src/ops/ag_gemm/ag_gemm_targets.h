@@ -9,7 +9,7 @@
 namespace mk::ag_gemm_op {
 
 // Plans and launches some of the ranks: what ag_gemm does for all.
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AgGemmOptions options);
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const AgGemmOptions& options);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const AgGemmArgs& args);
 
 }  // namespace mk::ag_gemm_op

@@ -2,12 +2,12 @@
 // ops/gemm_ar/gemm_ar.cc — the public call: check, choose the path, plan, launch every rank.
 #include "mkernel/gemm_ar.h"
 
-#include "ops/dense/dense_plan.h"
-#include "ops/dense/gemm_launch.h"
+#include "ops/gemm/gemm_launch.h"
 #include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
 #include "ops/gemm_ar/gemm_ar_protocol.h"
 #include "ops/gemm_ar/gemm_ar_targets.h"
 #include "ops/host_launch.h"
+#include "ops/plan_spec.h"
 #include "ops/split.h"
 
 namespace mk {
@@ -18,13 +18,13 @@ template <class MakeLayout>
 runtime::Plan& plan_of(runtime::WorldState& world, const char* name, const Problem& problem,
                        const MakeLayout& make_layout) {
   const auto layout = world.checked(make_layout);
-  return world.plan(dense::plan_key(name, problem, in_words(layout.kRoles, layout.roles)),
-                    [&] { return dense::plan_spec(layout); });
+  return world.plan(gemm::plan_key(name, problem, in_words(layout.kRoles, layout.roles)),
+                    [&] { return plan_spec(layout); });
 }
 
 }  // namespace
 
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split) {
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, AllReducePath path, const Split& split) {
   const Seats seats = seats_of(world.device());
   const DeviceKind kind = world.device().kind();
   if (path == AllReducePath::kOneShot) {
@@ -36,9 +36,9 @@ runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePa
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
                  const GemmArgs& args) {
   if (path == AllReducePath::kOneShot) {
-    dense::launch_rank<OneShotLayout>(world, plan, rank, args);
+    gemm::launch_rank<OneShotLayout>(world, plan, rank, args);
   } else {
-    dense::launch_rank<TwoShotLayout>(world, plan, rank, args);
+    gemm::launch_rank<TwoShotLayout>(world, plan, rank, args);
   }
 }
 
@@ -48,10 +48,10 @@ void gemm_ar(World& world, std::span<const GemmArgs> args, const GemmArOptions& 
   runtime::WorldState& state = world.state();
   AllReducePath path = options.path;
   const gemm_ar_op::Problem problem = state.checked([&] {
-    const gemm_ar_op::Problem asked = dense::problem_of(state.shape(), state.members(), args);
+    const gemm_ar_op::Problem asked = gemm::problem_of(state.shape(), state.members(), args);
     path = gemm_ar_op::path_for(asked, options.path);
     gemm_ar_op::check_problem(asked, path, world.device());
-    dense::check_args(asked, state.members(), args, asked.m, world.device());
+    gemm::check_args(asked, state.members(), args, asked.m, world.device());
     return asked;
   });
   state.check_usable();
@@ -66,7 +66,7 @@ int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const AllReducePath path = gemm_ar_op::path_for(problem, asked);
   gemm_ar_op::check_problem(problem, path, world.device());
   const auto bytes = [](const auto& layout) {
-    return static_cast<int64_t>(runtime::workspace_bytes(dense::plan_spec(layout)));
+    return static_cast<int64_t>(runtime::workspace_bytes(plan_spec(layout)));
   };
   const runtime::Device& device = state.device();
   return gemm_ar_op::with_layout_for(problem, path, {}, seats_of(device), device.kind(), bytes);

@@ -6,8 +6,8 @@
 
 namespace mk::gemm_ar_op {
 
-constexpr dense::TileShape kCpuTile = gemm_rs_op::kCpuTile;
-constexpr dense::TileShape kSm90Tile = gemm_rs_op::kSm90Tile;
-constexpr dense::TileShape kSimTile = gemm_rs_op::kSimTile;
+constexpr gemm::TileShape kCpuTile = gemm_rs_op::kCpuTile;
+constexpr gemm::TileShape kSm90Tile = gemm_rs_op::kSm90Tile;
+constexpr gemm::TileShape kSimTile = gemm_rs_op::kSimTile;
 
 }  // namespace mk::gemm_ar_op

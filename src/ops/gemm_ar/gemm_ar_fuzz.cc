@@ -21,7 +21,7 @@ Roster draw_roles(sim::Random& random, const WorldShape& world, AllReducePath pa
 TwoShotLayout draw_two_shot(sim::Random& random, const FuzzLimits& limits) {
   const WorldShape world = draw_world(random, limits);
   const int64_t shard_rows = 1 + random.below(2 * kSimTile.m + 1);
-  const Problem problem = dense::draw_problem(random, limits, world, kSimTile, shard_rows * world.size());
+  const Problem problem = gemm::draw_problem(random, limits, world, kSimTile, shard_rows * world.size());
   check_problem(problem, AllReducePath::kTwoShot, DeviceKind::kCpu);
   return make_two_shot(problem, kSimTile, draw_roles(random, world, AllReducePath::kTwoShot));
 }
@@ -29,7 +29,7 @@ TwoShotLayout draw_two_shot(sim::Random& random, const FuzzLimits& limits) {
 OneShotLayout draw_one_shot(sim::Random& random, const FuzzLimits& limits) {
   const WorldShape world = draw_world(random, limits);
   const int64_t rows = 1 + random.below(4 * kSimTile.m);
-  const Problem problem = dense::draw_problem(random, limits, world, kSimTile, rows);
+  const Problem problem = gemm::draw_problem(random, limits, world, kSimTile, rows);
   check_problem(problem, AllReducePath::kOneShot, DeviceKind::kCpu);
   return make_one_shot(problem, kSimTile, draw_roles(random, world, AllReducePath::kOneShot));
 }

@@ -2,7 +2,7 @@
 // ops/gemm_ar/gemm_ar_fuzz.h — what a seed draws for GEMM+AllReduce, on either path.
 #pragma once
 
-#include "ops/dense/gemm_fuzz.h"
+#include "ops/gemm/gemm_fuzz.h"
 #include "ops/gemm_ar/gemm_ar_one_shot_protocol.h"
 #include "ops/gemm_ar/gemm_ar_protocol.h"
 
@@ -11,7 +11,7 @@ namespace mk::gemm_ar_op {
 TwoShotLayout draw_two_shot(sim::Random& random, const FuzzLimits& limits);
 OneShotLayout draw_one_shot(sim::Random& random, const FuzzLimits& limits);
 
-using TwoShotRun = dense::FuzzRun<TwoShotLayout, draw_two_shot>;
-using OneShotRun = dense::FuzzRun<OneShotLayout, draw_one_shot>;
+using TwoShotRun = gemm::FuzzRun<TwoShotLayout, draw_two_shot>;
+using OneShotRun = gemm::FuzzRun<OneShotLayout, draw_one_shot>;
 
 }  // namespace mk::gemm_ar_op

@@ -11,8 +11,8 @@
 #include "core/schedule.h"
 #include "core/window.h"
 #include "core/world_shape.h"
-#include "ops/dense/addends.h"
-#include "ops/dense/tile_image.h"
+#include "ops/sums/addends.h"
+#include "ops/tile_image.h"
 #include "target/sm90/gemm_config.h"
 
 namespace mk::gemm_ar_op {
@@ -27,7 +27,7 @@ struct OneShotLayout {
   static constexpr std::array<RoleName, 2> kRoles = {{{"reduce", "tile"}, {"compute", "tile"}}};
 
   WorldShape world;
-  dense::TileImage whole;  // M × N; in a Tile, source is 0
+  TileImage whole;  // M × N; in a Tile, source is 0
   int64_t k = 0;
   int band = 1;
   Roster roles;
@@ -37,8 +37,8 @@ struct OneShotLayout {
   static constexpr bool kSums = true;
   static constexpr bool kKeepsStep = true;
   static constexpr bool kGathers = false;  // a rank multiplies rows of others
-  static constexpr dense::Output kOutput = dense::Output::kAll;
-  MK_HD constexpr const dense::TileImage& image() const { return whole; }
+  static constexpr Output kOutput = Output::kAll;
+  MK_HD constexpr const TileImage& image() const { return whole; }
   MK_HD constexpr int64_t m() const { return whole.rows; }
   MK_HD constexpr int64_t a_rows() const { return m(); }  // of a rank
   MK_HD constexpr int64_t num_tiles() const { return whole.tiles(); }
@@ -62,7 +62,7 @@ struct OneShotLayout {
   MK_HD constexpr Place partial_place(int at, int source, const Tile& tile) const {
     return in_slot(kNodePartialsWindow, at, world.local_of(source), tile);
   }
-  MK_HD constexpr dense::Addends partials(int rank, const Tile& tile) const {
+  MK_HD constexpr sums::Addends partials(int rank, const Tile& tile) const {
     return {in_slot(kNodePartialsWindow, rank, 0, tile), static_cast<uint64_t>(whole.bytes()), world.ranks};
   }
   MK_HD constexpr Place node_sum_place(int rank, const Tile& tile) const {
@@ -72,11 +72,11 @@ struct OneShotLayout {
     return in_slot(kOtherSumsWindow, at, from_node < world.node_of(at) ? from_node : from_node - 1, tile);
   }
   // All ranks must make the same bits, so the own node's sum is taken rounded, as the others get it.
-  MK_HD constexpr dense::NodeSums node_sums(int rank, const Tile& tile) const {
+  MK_HD constexpr sums::NodeSums node_sums(int rank, const Tile& tile) const {
     if (world.nodes == 1) return {partials(rank, tile), {}, 0};
-    const dense::Addends own{node_sum_place(rank, tile), 0, 1};
-    const dense::Addends others{in_slot(kOtherSumsWindow, rank, 0, tile), static_cast<uint64_t>(whole.bytes()),
-                                world.nodes - 1};
+    const sums::Addends own{node_sum_place(rank, tile), 0, 1};
+    const sums::Addends others{in_slot(kOtherSumsWindow, rank, 0, tile), static_cast<uint64_t>(whole.bytes()),
+                               world.nodes - 1};
     return {own, others, world.node_of(rank)};
   }
 

@@ -20,7 +20,7 @@
 #include "core/announce.h"
 #include "core/machine.h"
 #include "core/schedule.h"
-#include "ops/dense/compute.h"
+#include "ops/gemm/gemm_compute.h"
 #include "ops/gemm_ar/gemm_ar_one_shot.h"
 
 namespace mk::gemm_ar_op {
@@ -40,7 +40,7 @@ MK_HD bool for_each_tile(const OneShotLayout& layout, int, const Post& post, Bod
   return true;
 }
 
-// The steps of a tile (ops/dense/compute.h): its partial result goes to every rank of the node.
+// The steps of a tile (ops/gemm/gemm_compute.h): its partial result goes to every rank of the node.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool before_load(M&, const OneShotLayout&, const Tile&) {
@@ -59,7 +59,7 @@ MK_PROTOCOL
 template <Machine M>
 MK_HD void after_store(M& m, const OneShotLayout& layout, const Tile& tile) {
   for (int step = 0; step < layout.num_images(); ++step) {
-    m.store(dense::image_place(layout, m.rank(), tile, step), layout.whole.tile_bytes(tile).count);
+    m.store(gemm::image_place(layout, m.rank(), tile, step), layout.whole.tile_bytes(tile).count);
   }
   for (int step = 0; step < layout.num_images(); ++step) {
     m.add(Signal{layout.receiver(m.rank(), tile, step), layout.partial(tile)}, 1);
@@ -103,7 +103,7 @@ MK_HD bool take_sums(M& m, const OneShotLayout& layout, const Tile& tile) {
     const int from = world.node_of(rail_peer_at(world, m.rank(), step));
     if (!m.wait(layout.arrived(from, tile), m.epoch(), tile.number)) return false;
   }
-  const dense::NodeSums sums = layout.node_sums(m.rank(), tile);
+  const sums::NodeSums sums = layout.node_sums(m.rank(), tile);
   load_all(m, sums.own, layout.whole.tile_bytes(tile).count);
   load_all(m, sums.others, layout.whole.tile_bytes(tile).count);
   return true;

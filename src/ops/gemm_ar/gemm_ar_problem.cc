@@ -23,7 +23,7 @@ AllReducePath path_for(const Problem& problem, AllReducePath asked) {
 void check_problem(const Problem& problem, AllReducePath path, DeviceKind device) {
   check_arg(path == AllReducePath::kOneShot || path == AllReducePath::kTwoShot, "path is {}; there is no such path",
             static_cast<int>(path));
-  dense::check_sizes(problem, device);
+  gemm::check_sizes(problem, device);
   if (path == AllReducePath::kTwoShot) {
     check_arg(problem.m % problem.world.size() == 0, "m is {}; in two shots it must be a multiple of the world size {}",
               problem.m, problem.world.size());
@@ -79,11 +79,11 @@ TwoShotLayout make_two_shot(const Problem& problem, const TileShape& tile, const
 OneShotLayout make_one_shot(const Problem& problem, const TileShape& tile, const Roster& roles) {
   OneShotLayout layout;
   layout.world = problem.world;
-  layout.whole = dense::make_image(problem.m, problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
+  layout.whole = make_image(problem.m, problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
   layout.k = problem.k;
   layout.band = tile.band;
   layout.roles = roles;
-  dense::check_num_tiles(problem, layout.num_tiles());
+  gemm::check_num_tiles(problem, layout.num_tiles());
   return layout;
 }
 
@@ -91,13 +91,13 @@ TwoShotLayout two_shot_for(const Problem& problem, const Split& split, const Sea
   const Roster roles = choose_roles(problem, AllReducePath::kTwoShot, split, seats);
   const int64_t shards = problem.world.size();
   const bool on_gpu = device == DeviceKind::kCuda;
-  return make_two_shot(problem, on_gpu ? dense::gpu_tile(problem, shards, roles.num_compute()) : kCpuTile, roles);
+  return make_two_shot(problem, on_gpu ? gemm::gpu_tile(problem, shards, roles.num_compute()) : kCpuTile, roles);
 }
 
 OneShotLayout one_shot_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device) {
   const Roster roles = choose_roles(problem, AllReducePath::kOneShot, split, seats);
   const bool on_gpu = device == DeviceKind::kCuda;
-  return make_one_shot(problem, on_gpu ? dense::gpu_tile(problem, 1, roles.num_compute()) : kCpuTile, roles);
+  return make_one_shot(problem, on_gpu ? gemm::gpu_tile(problem, 1, roles.num_compute()) : kCpuTile, roles);
 }
 
 std::vector<uint64_t> window_bytes(const TwoShotLayout& layout) {

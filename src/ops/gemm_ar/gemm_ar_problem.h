@@ -3,14 +3,14 @@
 #pragma once
 
 #include "mkernel/gemm_ar.h"
-#include "ops/dense/dense_problem.h"
+#include "ops/gemm/gemm_problem.h"
 #include "ops/gemm_ar/gemm_ar_one_shot.h"
 #include "ops/gemm_ar/gemm_ar_two_shot.h"
 
 namespace mk::gemm_ar_op {
 
-using dense::Problem;
-using dense::TileShape;
+using gemm::Problem;
+using gemm::TileShape;
 
 // One shot moves ·M·N elements over NVLink instead of 2·(R-1)/R·M·N.  It saves a hop, and few rows cut
 // into W shards would make W short tiles that cost an SM as much as whole ones.  The limits are where the

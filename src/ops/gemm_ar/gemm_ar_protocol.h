@@ -50,7 +50,7 @@ MK_HD void tell_node(M& m, const TwoShotLayout& layout, const Tile& tile) {
 // Finishes an own tile and hands it out, first to where the way is longest.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD bool publish(M& m, const TwoShotLayout& layout, const Tile& tile, const dense::NodeSums& sums, Body& body) {
+MK_HD bool publish(M& m, const TwoShotLayout& layout, const Tile& tile, const sums::NodeSums& sums, Body& body) {
   const WorldShape& world = layout.world;
   const uint64_t bytes = layout.shard.tile_bytes(tile).count;
   const Place here = layout.final_place(m.rank(), tile);
@@ -70,7 +70,7 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void reduce(M& m, const TwoShotLayout& layout, const Post& post, Body& body) {
   if (post.index == 0 && !gemm_rs_op::announce(m, layout)) return;
-  gemm_rs_op::reduce_tiles(m, layout, post, body, [&](const Tile& tile, const dense::NodeSums& sums) {
+  gemm_rs_op::reduce_tiles(m, layout, post, body, [&](const Tile& tile, const sums::NodeSums& sums) {
     return publish(m, layout, tile, sums, body);
   });
 }

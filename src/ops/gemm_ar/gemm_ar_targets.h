@@ -11,7 +11,7 @@
 namespace mk::gemm_ar_op {
 
 // Plans and launches some of the ranks: what gemm_ar does for all.
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, AllReducePath path, Split split);
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, AllReducePath path, const Split& split);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReducePath path, int rank,
                  const GemmArgs& args);
 

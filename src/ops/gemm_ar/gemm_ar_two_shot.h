@@ -22,7 +22,7 @@ struct TwoShotLayout : gemm_rs_op::Layout {
   enum : int { kIntra, kReduce, kCompute };
   static constexpr std::array<RoleName, 3> kRoles = {{{"intra", "tile"}, {"reduce", "tile"}, {"compute", "tile"}}};
 
-  static constexpr dense::Output kOutput = dense::Output::kAll;
+  static constexpr Output kOutput = Output::kAll;
 
   MK_HD constexpr int64_t num_gathered() const { return (world.size() - 1) * shard.tiles(); }  // by one rank
   MK_HD constexpr int64_t most_puts() const { return (world.nodes - 1) * (2 * shard.tiles() + 1); }

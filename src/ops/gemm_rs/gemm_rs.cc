@@ -2,11 +2,11 @@
 // ops/gemm_rs/gemm_rs.cc — the public call: check, plan, launch every rank.
 #include "mkernel/gemm_rs.h"
 
-#include "ops/dense/dense_plan.h"
-#include "ops/dense/gemm_launch.h"
+#include "ops/gemm/gemm_launch.h"
 #include "ops/gemm_rs/gemm_rs_protocol.h"
 #include "ops/gemm_rs/gemm_rs_targets.h"
 #include "ops/host_launch.h"
+#include "ops/plan_spec.h"
 #include "ops/split.h"
 
 namespace mk {
@@ -19,14 +19,14 @@ Layout layout_on(const runtime::Device& device, const Problem& problem, const Sp
 
 }  // namespace
 
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split) {
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
   const Layout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
-  return world.plan(dense::plan_key("gemm_rs", problem, in_words(Layout::kRoles, layout.roles)),
-                    [&] { return dense::plan_spec(layout); });
+  return world.plan(gemm::plan_key("gemm_rs", problem, in_words(Layout::kRoles, layout.roles)),
+                    [&] { return plan_spec(layout); });
 }
 
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args) {
-  dense::launch_rank<Layout>(world, plan, rank, args);
+  gemm::launch_rank<Layout>(world, plan, rank, args);
 }
 
 }  // namespace gemm_rs_op
@@ -34,9 +34,9 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 void gemm_rs(World& world, std::span<const GemmArgs> args, const GemmRsOptions& options) {
   runtime::WorldState& state = world.state();
   const gemm_rs_op::Problem problem = state.checked([&] {
-    const gemm_rs_op::Problem asked = dense::problem_of(state.shape(), state.members(), args);
+    const gemm_rs_op::Problem asked = gemm::problem_of(state.shape(), state.members(), args);
     gemm_rs_op::check_problem(asked, world.device());
-    dense::check_args(asked, state.members(), args, asked.m / world.size(), world.device());
+    gemm::check_args(asked, state.members(), args, asked.m / world.size(), world.device());
     return asked;
   });
   state.check_usable();
@@ -49,7 +49,7 @@ int64_t gemm_rs_workspace_bytes(const World& world, int64_t m, int64_t n, int64_
   const gemm_rs_op::Problem problem{world.state().shape(), m, n, k, dtype};
   gemm_rs_op::check_problem(problem, world.device());
   return static_cast<int64_t>(
-      runtime::workspace_bytes(dense::plan_spec(gemm_rs_op::layout_on(world.state().device(), problem, {}))));
+      runtime::workspace_bytes(plan_spec(gemm_rs_op::layout_on(world.state().device(), problem, {}))));
 }
 
 }  // namespace mk

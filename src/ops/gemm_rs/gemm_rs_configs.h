@@ -5,16 +5,16 @@
 // and the network should not wait long for the first.
 #pragma once
 
-#include "ops/dense/dense_problem.h"
+#include "ops/gemm/gemm_problem.h"
 
 namespace mk::gemm_rs_op {
 
 // Small, so that tests with small shapes have many tiles and tails.
-constexpr dense::TileShape kCpuTile{.m = 32, .n = 64, .band = 2};
+constexpr gemm::TileShape kCpuTile{.m = 32, .n = 64, .band = 2};
 
-constexpr dense::TileShape kSm90Tile{.m = 128, .n = 256, .band = 4};
+constexpr gemm::TileShape kSm90Tile{.m = 128, .n = 256, .band = 4};
 
 // Tiny, so that a fuzzed run of a whole world takes milliseconds and still has tails.
-constexpr dense::TileShape kSimTile{.m = 4, .n = 8, .band = 2};
+constexpr gemm::TileShape kSimTile{.m = 4, .n = 8, .band = 2};
 
 }  // namespace mk::gemm_rs_op

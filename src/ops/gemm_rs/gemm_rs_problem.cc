@@ -13,8 +13,8 @@
 namespace mk::gemm_rs_op {
 
 void check_problem(const Problem& problem, DeviceKind device) {
-  dense::check_sizes(problem, device);
-  dense::check_world_divides_m(problem);
+  gemm::check_sizes(problem, device);
+  gemm::check_world_divides_m(problem);
 }
 
 // A rank reads its node's partial results of its rail's rows, writes its node's sums, which cross to every other node,
@@ -63,18 +63,18 @@ Layout make_layout(const Problem& problem, const TileShape& tile, const Roster& 
   Layout layout;
   layout.world = problem.world;
   layout.shard =
-      dense::make_image(problem.m / problem.world.size(), problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
+      make_image(problem.m / problem.world.size(), problem.n, size_of(problem.dtype), tile.m, tile.n, tile.band);
   layout.k = problem.k;
   layout.band = tile.band;
   layout.roles = roles;
-  dense::check_num_tiles(problem, layout.num_tiles());
+  gemm::check_num_tiles(problem, layout.num_tiles());
   return layout;
 }
 
 Layout layout_for(const Problem& problem, const Split& split, const Seats& seats, DeviceKind device) {
   const Roster roles = choose_roles(problem, split, seats);
   const bool on_gpu = device == DeviceKind::kCuda;
-  const TileShape tile = on_gpu ? dense::gpu_tile(problem, problem.world.size(), roles.num_compute()) : kCpuTile;
+  const TileShape tile = on_gpu ? gemm::gpu_tile(problem, problem.world.size(), roles.num_compute()) : kCpuTile;
   return make_layout(problem, tile, roles);
 }
 

@@ -17,15 +17,15 @@
 #include "core/window.h"
 #include "core/world_shape.h"
 #include "ops/cost_model.h"
-#include "ops/dense/addends.h"
-#include "ops/dense/dense_problem.h"
-#include "ops/dense/tile_image.h"
+#include "ops/gemm/gemm_problem.h"
+#include "ops/sums/addends.h"
+#include "ops/tile_image.h"
 #include "target/sm90/gemm_config.h"
 
 namespace mk::gemm_rs_op {
 
-using dense::Problem;
-using dense::TileShape;
+using gemm::Problem;
+using gemm::TileShape;
 
 // The operator's windows.  Each holds images of a shard.
 constexpr uint32_t kPartialsWindow = kFirstOperatorWindow;  // at the reducer: [owner node][source in this node]
@@ -38,7 +38,7 @@ struct Layout {
   static constexpr std::array<RoleName, 2> kRoles = {{{"reduce", "tile"}, {"compute", "tile"}}};
 
   WorldShape world;
-  dense::TileImage shard;  // M/W × N
+  TileImage shard;  // M/W × N
   int64_t k = 0;
   int band = 1;
   Roster roles;
@@ -48,8 +48,8 @@ struct Layout {
   static constexpr bool kSums = true;
   static constexpr bool kKeepsStep = true;
   static constexpr bool kGathers = false;  // a rank multiplies rows of others
-  static constexpr dense::Output kOutput = dense::Output::kShard;
-  MK_HD constexpr const dense::TileImage& image() const { return shard; }
+  static constexpr Output kOutput = Output::kShard;
+  MK_HD constexpr const TileImage& image() const { return shard; }
   MK_HD constexpr int64_t m() const { return world.size() * shard.rows; }
   MK_HD constexpr int64_t a_rows() const { return m(); }  // of a rank
   MK_HD constexpr int64_t num_tiles() const { return world.size() * shard.tiles(); }
@@ -79,7 +79,7 @@ struct Layout {
     return in_slot(kPartialsWindow, reducer_of(source, tile.source), slot, tile);
   }
   // The partial results of a tile from all ranks of the reducer's node, in order.
-  MK_HD constexpr dense::Addends partials(int reducer, const Tile& tile) const {
+  MK_HD constexpr sums::Addends partials(int reducer, const Tile& tile) const {
     const int first = world.rank_at(world.node_of(reducer), 0);
     return {partial_place(first, tile), static_cast<uint64_t>(shard.bytes()), world.ranks};
   }
@@ -93,9 +93,9 @@ struct Layout {
     return in_slot(kIncomingWindow, tile.source, from_node < own ? from_node : from_node - 1, tile);
   }
   // All there is to sum for a tile of the owner's.
-  MK_HD constexpr dense::NodeSums node_sums(const Tile& tile) const {
-    const dense::Addends others{in_slot(kIncomingWindow, tile.source, 0, tile), static_cast<uint64_t>(shard.bytes()),
-                                world.nodes - 1};
+  MK_HD constexpr sums::NodeSums node_sums(const Tile& tile) const {
+    const sums::Addends others{in_slot(kIncomingWindow, tile.source, 0, tile), static_cast<uint64_t>(shard.bytes()),
+                               world.nodes - 1};
     return {partials(tile.source, tile), others, world.node_of(tile.source)};
   }
 

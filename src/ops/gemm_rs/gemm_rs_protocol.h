@@ -17,7 +17,7 @@
 // (ready), to the node and to the rails.  What a put reads, an outgoing sum, is written by reduce workers
 // after those of the launch before have settled.
 //
-// A body has, besides what compute needs (ops/dense/compute.h):
+// A body has, besides what compute needs (ops/gemm/gemm_compute.h):
 //
 //   sum(tile, addends, to)     the sum of a node, rounded, into the image at `to`
 //   finish(tile, node_sums)    the sum of all nodes into C
@@ -64,8 +64,8 @@ MK_HD bool for_each_tile(const Layout& layout, int rank, const Post& post, Body&
   return true;
 }
 
-// The steps of a tile (ops/dense/compute.h): its partial result goes to where its reducer looks for it.  A world of one
-// rank writes C.
+// The steps of a tile (ops/gemm/gemm_compute.h): its partial result goes to where its reducer looks for it.  A world of
+// one rank writes C.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool before_load(M&, const Layout&, const Tile&) {
@@ -146,7 +146,7 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void reduce(M& m, const Layout& layout, const Post& post, Body& body) {
   if (post.index == 0 && !announce(m, layout)) return;
-  reduce_tiles(m, layout, post, body, [&](const Tile& tile, const dense::NodeSums& sums) {
+  reduce_tiles(m, layout, post, body, [&](const Tile& tile, const sums::NodeSums& sums) {
     body.finish(tile, sums);
     return true;
   });

@@ -9,7 +9,7 @@
 namespace mk::gemm_rs_op {
 
 // Plans and launches some of the ranks: what gemm_rs does for all.
-runtime::Plan& plan_for(runtime::WorldState& world, Problem problem, Split split);
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmArgs& args);
 
 }  // namespace mk::gemm_rs_op

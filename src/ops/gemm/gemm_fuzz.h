@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_fuzz.h — a seed's run of a GEMM operator.
+// ops/gemm/gemm_fuzz.h — a seed's run of a GEMM operator.
 //
 // kDraw draws world, shape and split; the rest is the same for all of them.
 #pragma once
@@ -9,13 +9,13 @@
 #include <memory>
 #include <string>
 
-#include "ops/dense/dense_problem.h"
-#include "ops/dense/gemm_sim.h"
 #include "ops/fuzz_case.h"
+#include "ops/gemm/gemm_problem.h"
+#include "ops/gemm/gemm_sim.h"
 #include "ops/split.h"
 #include "target/sim/sim_world.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 // A small problem in fp32; its rows are the limits', or `rows`.
 inline Problem draw_problem(sim::Random& random, const FuzzLimits& limits, const WorldShape& world,
@@ -74,4 +74,4 @@ class FuzzRun {
   std::unique_ptr<sim::SimWorld> world_;
 };
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

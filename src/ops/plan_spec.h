@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/dense_plan.h — what a World keeps for a layout.
+// ops/plan_spec.h — what a World keeps for a layout.
 //
 // window_bytes(layout) and signal_name(layout, signal) come from the layout's namespace.
 #pragma once
@@ -8,7 +8,7 @@
 
 #include "runtime/plan.h"
 
-namespace mk::dense {
+namespace mk {
 
 template <class Layout>
 runtime::PlanSpec plan_spec(const Layout& layout) {
@@ -21,4 +21,4 @@ runtime::PlanSpec plan_spec(const Layout& layout) {
   return spec;
 }
 
-}  // namespace mk::dense
+}  // namespace mk

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/host_body.h — tile maths of GEMM operators as plain loops.
+// ops/gemm/gemm_host_body.h — tile maths of GEMM operators as plain loops.
 //
 // CPU threads and simulated workers with data use it; they differ in how a Place becomes a pointer.
 // Inside an image a tile lies row by row.
@@ -8,16 +8,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/half.h"
-#include "ops/dense/addends.h"
-#include "ops/dense/gemm_operands.h"
-#include "ops/dense/tile_image.h"
+#include "ops/gemm/gemm_operands.h"
+#include "ops/sums/addends.h"
+#include "ops/sums/host_sums.h"
+#include "ops/tile_image.h"
 #include "target/cpu/cpu_gemm.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 // Resolve: Place → std::byte*.
 template <class T, class Layout, class Resolve>
@@ -44,19 +46,19 @@ class HostBody {
   void store(const Tile&, const Place& to) { std::memcpy(resolve_(to), leaving_.data(), leaving_.size() * sizeof(T)); }
   void write(const Tile& tile) { write_c(tile, leaving_.data()); }
 
-  void sum(const Tile& tile, const Addends& addends, const Place& to) {
+  void sum(const Tile& tile, const sums::Addends& addends, const Place& to) {
     add_up(tile, addends);
     store(tile, to);
   }
 
-  void finish(const Tile& tile, const NodeSums& sums) {
-    add_up(tile, sums);
+  void finish(const Tile& tile, const sums::NodeSums& all) {
+    add_up(tile, all);
     write(tile);
   }
 
   // The same, and the result into the image at `to` as well.
-  void finish_to(const Tile& tile, const NodeSums& sums, const Place& to) {
-    finish(tile, sums);
+  void finish_to(const Tile& tile, const sums::NodeSums& all, const Place& to) {
+    finish(tile, all);
     store(tile, to);
   }
 
@@ -68,16 +70,12 @@ class HostBody {
  private:
   T* at(const Place& place) { return reinterpret_cast<T*>(resolve_(place)); }
 
-  // Of Addends or NodeSums, in their order.
+  // Of Addends or NodeSums.
   template <class Images>
   void add_up(const Tile& tile, const Images& images) {
-    std::vector<float> sums(image_.rows_of(tile).count * image_.cols_of(tile).count, 0.0f);
-    for (int i = 0; i < images.count(); ++i) {
-      const T* image = at(images.at(i));
-      for (size_t j = 0; j < sums.size(); ++j) sums[j] += to_float(image[j]);
-    }
-    leaving_.resize(sums.size());
-    for (size_t j = 0; j < sums.size(); ++j) leaving_[j] = from_float<T>(sums[j]);
+    leaving_.resize(image_.rows_of(tile).count * image_.cols_of(tile).count);
+    sums::add_up(
+        images, [this](const Place& place) { return at(place); }, std::span<T>(leaving_));
   }
 
   void write_c(const Tile& tile, const T* from) {
@@ -100,4 +98,4 @@ class HostBody {
   std::vector<T> leaving_;  // what is stored or written: a product or a sum
 };
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/dense_problem.h — the checks that operators around one dense GEMM share.
+// ops/gemm/gemm_problem.h — the checks that operators around one GEMM share.
 //
 // Every check throws Error(kInvalidArgument) with a sentence that begins with the argument's name.
 #pragma once
@@ -14,7 +14,7 @@
 #include "mkernel/types.h"
 #include "runtime/members.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 struct Problem {
   WorldShape world;
@@ -64,4 +64,4 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
 // The name of a plan: what its layout follows from; `roles` in words.
 std::string plan_key(const std::string& op, const Problem& problem, const std::string& roles);
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/addends.h — which images of a tile are summed, and in which order.
+// ops/sums/addends.h — which images of a tile are summed, and in which order.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include "core/machine.h"
 #include "core/window.h"
 
-namespace mk::dense {
+namespace mk::sums {
 
 // Images of one tile at equal distances.
 struct Addends {
@@ -48,4 +48,4 @@ MK_HD void load_all(M& m, const Addends& addends, uint64_t tile_bytes) {
   for (int i = 0; i < addends.count(); ++i) m.load(addends.at(i), tile_bytes);
 }
 
-}  // namespace mk::dense
+}  // namespace mk::sums

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/compute.h — the compute role of every GEMM operator, as steps of a tile.
+// ops/gemm/gemm_compute.h — the compute role of every GEMM operator, as steps of a tile.
 //
 // A tile is loaded, multiplied and stored.  On a GPU three jobs of a block do that at the same time, each for another
 // tile; a CPU thread does it in turn.  An operator's namespace says what each part waits for and tells:
@@ -21,7 +21,7 @@
 #include "core/machine.h"
 #include "core/tile.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 template <class Layout>
 MK_HD constexpr Place image_place(const Layout& layout, int rank, const Tile& tile, int step) {
@@ -78,4 +78,4 @@ MK_HD void work(M& m, const Layout& layout, const Post& post, Body& body) {
   }
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_kernel.cuh — the persistent kernel of every GEMM operator.
+// ops/gemm/gemm_kernel.cuh — the persistent kernel of every GEMM operator.
 //
 // Compute blocks load, multiply and store tiles; other blocks, and warps inside compute blocks, communicate.  What each
 // waits for and tells is the protocol of the Layout (compute.h), which also says
@@ -11,9 +11,9 @@
 #pragma once
 
 #include "base/cuda_api.h"
-#include "ops/dense/compute.h"
-#include "ops/dense/gemm_sm90.h"
-#include "ops/dense/sum_body.cuh"
+#include "ops/gemm/gemm_compute.h"
+#include "ops/gemm/gemm_sm90.h"
+#include "ops/sums/sum_body.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
@@ -23,7 +23,7 @@
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/with_config.cuh"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 // Parameters are copied at every launch: what an operator does not need takes no room.
 template <bool kIsThere>
@@ -149,7 +149,7 @@ __device__ void deliver_tiles(const GemmParams<Layout, Pace>& p, const Post& pos
   bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     alive = alive && before_store(machine, p.layout, tile);
-    const sm90::BoxImage boxes = box_image(p.layout.image(), tile);
+    const sm90::BoxImage boxes = sums::box_image(p.layout.image(), tile);
     Place at = p.layout.image_at(p.view.rank, tile);
     const auto send_box = [&](const Element* box, int row, int col) {
       const int bytes = boxes.box_bytes(row, col);
@@ -175,7 +175,7 @@ template <class Element, class Layout, class Pace>
 __device__ auto communication(const GemmParams<Layout, Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
     if constexpr (Layout::kSums) {
-      SumBody<Element> body(p.view, p.layout.image(), {p.out, &p.c, Layout::kOutput}, pieces);
+      sums::SumBody<Element> body(p.view, p.layout.image(), {p.out, &p.c, Layout::kOutput}, pieces);
       communicate(machine, p.layout, post, body);
     } else {
       communicate(machine, p.layout, post, pieces);  // it needs no body
@@ -313,4 +313,4 @@ void GemmLauncher<Layout, kDType, kOrder>::launch(const runtime::Plan& plan, int
   });
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_sim.h — the protocols of GEMM operators under virtual time.
+// ops/gemm/gemm_sim.h — the protocols of GEMM operators under virtual time.
 //
 // GemmData holds the inputs and outputs of every launch, so that a run on a small problem is checked element by
 // element; predictions of large ones go without.  With data, the load, maths and store jobs of a compute block are
@@ -14,13 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "ops/dense/compute.h"
-#include "ops/dense/host_body.h"
+#include "ops/gemm/gemm_compute.h"
+#include "ops/gemm/gemm_host_body.h"
 #include "target/h200.h"
 #include "target/sim/gate.h"
 #include "target/sim/sim_machine.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 // Small whole numbers in fp32: every sum is exact, in any order.
 class GemmData {
@@ -111,17 +111,17 @@ class SimBody {
   void store(const Tile& tile, const Place& to) {
     if (host_) host_->store(tile, to);
   }
-  void sum(const Tile& tile, const Addends& addends, const Place& to) {
+  void sum(const Tile& tile, const sums::Addends& addends, const Place& to) {
     if (host_) host_->sum(tile, addends, to);
   }
   void write(const Tile& tile) {
     if (wrote(tile)) host_->write(tile);
   }
-  void finish(const Tile& tile, const NodeSums& sums) {
-    if (wrote(tile)) host_->finish(tile, sums);
+  void finish(const Tile& tile, const sums::NodeSums& all) {
+    if (wrote(tile)) host_->finish(tile, all);
   }
-  void finish_to(const Tile& tile, const NodeSums& sums, const Place& to) {
-    if (wrote(tile)) host_->finish_to(tile, sums, to);
+  void finish_to(const Tile& tile, const sums::NodeSums& all, const Place& to) {
+    if (wrote(tile)) host_->finish_to(tile, all, to);
   }
   void take(const Tile& tile, const Place& from) {
     if (wrote(tile)) host_->take(tile, from);
@@ -187,18 +187,18 @@ class TimedBody : public SimBody<Layout> {
     work_.fills = 0;  // a launch fills its pipeline once
     Body::multiply(tile);
   }
-  void sum(const Tile& tile, const Addends& addends, const Place& to) {
+  void sum(const Tile& tile, const sums::Addends& addends, const Place& to) {
     Body::sum(tile, addends, to);
     m_.sum((addends.count() + 1) * bytes(tile));
   }
-  void finish(const Tile& tile, const NodeSums& sums) {
-    Body::finish(tile, sums);
-    m_.sum((sums.count() + 1) * bytes(tile));
+  void finish(const Tile& tile, const sums::NodeSums& all) {
+    Body::finish(tile, all);
+    m_.sum((all.count() + 1) * bytes(tile));
     m_.write_result(bytes(tile));
   }
-  void finish_to(const Tile& tile, const NodeSums& sums, const Place& to) {
-    Body::finish_to(tile, sums, to);
-    m_.sum((sums.count() + 1) * bytes(tile));
+  void finish_to(const Tile& tile, const sums::NodeSums& all, const Place& to) {
+    Body::finish_to(tile, all, to);
+    m_.sum((all.count() + 1) * bytes(tile));
     m_.write_result(bytes(tile));
   }
   void take(const Tile& tile, const Place& from) {
@@ -292,4 +292,4 @@ void simulate_world(sim::SimWorld& world, const Layout& layout, int launches, Ge
   if (const std::string error = data->first_error(); !error.empty()) world.core().complain("result", error);
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/tile_image.h — a matrix of partial results as it lies in a window: tile after tile, no padding.
+// ops/tile_image.h — a matrix of partial results as it lies in a window: tile after tile, no padding.
 //
 // A tile is one contiguous range of bytes, so it moves as one store, one copy or one put.  Tiles lie in the
 // order in which they are made, band after band and column after column in a band, so that those made one
@@ -13,7 +13,7 @@
 #include "base/math.h"
 #include "core/tile.h"
 
-namespace mk::dense {
+namespace mk {
 
 // Which rows C has: those of one image, or those of the images of all owners.
 enum class Output { kShard, kAll };
@@ -58,4 +58,4 @@ constexpr TileImage make_image(int64_t rows, int64_t cols, int64_t element_bytes
           static_cast<int>(ceil_div<int64_t>(cols, tile_n))};
 }
 
-}  // namespace mk::dense
+}  // namespace mk

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/sum_body.cuh — what a warp does with images of tiles; the bodies of gemm_rs_protocol.h on an SM.
+// ops/sums/sum_body.cuh — what a warp does with images of tiles; the bodies of gemm_rs_protocol.h on an SM.
 #pragma once
 
 #include "core/rank_view.h"
-#include "ops/dense/addends.h"
-#include "ops/dense/tile_image.h"
+#include "ops/sums/addends.h"
+#include "ops/tile_image.h"
 #include "target/sm90/box_image.h"
 #include "target/sm90/sum_job.cuh"
 
-namespace mk::dense {
+namespace mk::sums {
 
 MK_HD constexpr sm90::BoxImage box_image(const TileImage& image, const Tile& tile) {
   return {static_cast<int>(image.rows_of(tile).count), static_cast<int>(image.cols_of(tile).count)};
@@ -94,7 +94,7 @@ class SumBody {
   }
 
   __device__ void write_vectors(const Tile& tile, const sm90::BoxImage& boxes, const std::byte* piece, uint32_t first,
-                               uint32_t bytes) const {
+                                uint32_t bytes) const {
     constexpr int kVector = sm90::BoxImage::kVectorBytes;
     const int64_t shard = c_.output == Output::kAll ? tile.source * image_.rows : 0;
     Element* const c = static_cast<Element*>(c_.data) + (shard + image_.rows_of(tile).first) * image_.cols +
@@ -112,4 +112,4 @@ class SumBody {
   sm90::SumJob<Element> job_;
 };
 
-}  // namespace mk::dense
+}  // namespace mk::sums

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_sim.cc — inputs and the check of a simulated run.
-#include "ops/dense/gemm_sim.h"
+// ops/gemm/gemm_sim.cc — inputs and the check of a simulated run.
+#include "ops/gemm/gemm_sim.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 #include "target/sim/random.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 GemmData::GemmData(const Shape& shape, int launches, uint64_t seed) : shape_(shape), launches_(launches) {
   sim::Random random(seed ^ 0x5eedda7aULL);
@@ -78,4 +78,4 @@ std::string GemmData::first_error() const {
   return {};
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

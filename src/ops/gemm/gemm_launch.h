@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_launch.h — queues a rank's launch of a GEMM operator, on a GPU or on CPU threads.
+// ops/gemm/gemm_launch.h — queues a rank's launch of a GEMM operator, on a GPU or on CPU threads.
 //
 // An operator's source includes its protocol before it calls launch_rank: the CPU's launch is made there.
 #pragma once
 
-#include "ops/dense/gemm_cpu.h"
-#include "ops/dense/gemm_operands.h"
+#include "ops/gemm/gemm_cpu.h"
+#include "ops/gemm/gemm_operands.h"
 #include "runtime/plan.h"
 #include "runtime/world_state.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 // Defined for every Layout in ops/sm90_launches.cc or, without a CUDA compiler, in ops/sm90_absent.cc.
 template <class Layout>
@@ -25,4 +25,4 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
   }
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

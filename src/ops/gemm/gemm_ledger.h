@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_ledger.h — the protocols of GEMM operators, on the ledger.
+// ops/gemm/gemm_ledger.h — the protocols of GEMM operators, on the ledger.
 //
 // A Layout brings its protocol along by its namespace.
 #pragma once
 
 #include "ops/account.h"
-#include "ops/dense/compute.h"
-#include "ops/dense/no_body.h"
+#include "ops/gemm/gemm_compute.h"
+#include "ops/gemm/gemm_no_body.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 template <class Layout, class MakeMachine>
 void account(ledger::Ledger& ledger, const Layout& layout, int launches, MakeMachine&& make) {
@@ -26,4 +26,4 @@ ledger::Ledger account(const Layout& layout, int launches) {
   return ledger;
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_sm90.h — from a launch's types to its kernels, which are compiled apart.
+// ops/gemm/gemm_sm90.h — from a launch's types to its kernels, which are compiled apart.
 //
 // A GemmLauncher is declared for host code and defined in gemm_kernel.cuh.  Each Layout, element type and order of B is
 // instantiated in a source of its own, which cmake/cuda.cmake writes, and loaded before the first launch
@@ -8,10 +8,10 @@
 
 #include <cuda_runtime.h>
 
-#include "ops/dense/gemm_operands.h"
+#include "ops/gemm/gemm_operands.h"
 #include "runtime/plan.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 template <class Layout, DType kDType, BOrder kOrder>
 struct GemmLauncher {
@@ -36,4 +36,4 @@ void with_types(DType dtype, BOrder order, Body&& body) {
   }
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/dense_problem.cc — see dense_problem.h.
-#include "ops/dense/dense_problem.h"
+// ops/gemm/gemm_problem.cc — see gemm_problem.h.
+#include "ops/gemm/gemm_problem.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "base/math.h"
 #include "target/sm90/gemm_config.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 int64_t cols_of(const Tensor& b, BOrder order) { return order == BOrder::kNK ? b.rows : b.cols; }
 
@@ -100,4 +100,4 @@ std::string plan_key(const std::string& op, const Problem& problem, const std::s
   return fmt::format("{} {}x{}x{} {} {}", op, problem.m, problem.n, problem.k, name_of(problem.dtype), roles);
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

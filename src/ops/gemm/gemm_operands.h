@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_operands.h — what one rank brings to a launch of a GEMM operator, whichever it is.
+// ops/gemm/gemm_operands.h — what one rank brings to a launch of a GEMM operator, whichever it is.
 #pragma once
 
 #include "mkernel/ag_gemm.h"
 #include "mkernel/gemm_args.h"
 #include "mkernel/types.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 struct GemmOperands {
   Tensor a;
@@ -22,4 +22,4 @@ inline GemmOperands operands_of(const AgGemmArgs& args) {
   return {args.a, args.b, args.c, args.b_order, args.bias.data, args.activation};
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// ops/dense/gemm_cpu.h — a rank's launch of a GEMM operator on CPU threads.
+// ops/gemm/gemm_cpu.h — a rank's launch of a GEMM operator on CPU threads.
 #pragma once
 
-#include "ops/dense/compute.h"
-#include "ops/dense/host_body.h"
+#include "ops/gemm/gemm_compute.h"
+#include "ops/gemm/gemm_host_body.h"
 #include "ops/host_launch.h"
 
-namespace mk::dense {
+namespace mk::gemm {
 
 template <class T, class Layout>
 void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, const GemmOperands& operands) {
@@ -30,4 +30,4 @@ void launch_cpu(runtime::WorldState& world, const runtime::Plan& plan, int rank,
   });
 }
 
-}  // namespace mk::dense
+}  // namespace mk::gemm
