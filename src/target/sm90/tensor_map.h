@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/tensor_map.h — how TMA sees a tensor: up to five dimensions, the innermost first.
 //
-// What lies outside is read as zero and not written, so every tail is TMA's business.  Data, and every stride but the
+// What lies outside is read as zero and not written, so every tail is TMA's business; but the end of a row is written in
+// whole vectors of 16 bytes, so a tensor that is written has rows of whole ones.  Data, and every stride but the
 // innermost, which is one element, are multiples of 16 bytes.
 #pragma once
 
