@@ -40,9 +40,12 @@ enum class Seating : uint32_t {
 
 class Roster {
  public:
+  // In one word: a roster is a part of a kernel's parameters.
   struct Row {
-    int count = 0;
-    Seating seating = Seating::kShared;
+    int count : 24;
+    Seating seating : 8;
+
+    constexpr Row(int workers = 0, Seating where = Seating::kShared) : count(workers), seating(where) {}
   };
 
   constexpr Roster() = default;
@@ -85,8 +88,10 @@ class Roster {
     if (after < 0) return post_outside(worker);
     if (per_compute_ == 1) return {compute_role(), after, num_compute_};
     const int index = after / per_compute_;
-    return {role_inside(after - index * per_compute_), index, num_compute_};
+    return post_inside(after - index * per_compute_, index);
   }
+  // Of the workers that sit with compute worker `index`: number 0 computes, the others follow, role after role.
+  MK_HD constexpr Post post_inside(int number, int index) const { return {role_inside(number), index, num_compute_}; }
 
  private:
   // Those that share seats come before those that have their own.
@@ -102,7 +107,6 @@ class Roster {
     return {role, worker, rows_[role].count};
   }
 
-  // Of the workers that sit together, number 0 computes; those inside follow, role after role.
   MK_HD constexpr int role_inside(int number) const {
     if (number == 0) return compute_role();
     int role = 0;

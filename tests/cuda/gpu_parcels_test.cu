@@ -37,7 +37,8 @@ __global__ void __launch_bounds__(kThreads, 1) parcels_kernel(const __grid_const
     sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, work);
   } else if (threadIdx.x < 32) {
     const sm90::BulkPieces pieces = reinterpret_cast<sm90::BulkBuffers*>(memory)->pieces(0);
-    sm90::run_worker<sm90::NoPace>(p.view, roles, roles.compute_worker(compute_block), {}, pieces, work);
+    const int worker = roles.compute_worker(compute_block);
+    sm90::run_worker<sm90::NoPace>(p.view, roles.post_of(worker), worker, {}, pieces, work);
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);

@@ -183,7 +183,7 @@ __device__ auto communication(const GemmParams<Layout, Pace>& p) {
   };
 }
 
-// ptxas puts the branch not taken first: written so, the code up to the first copy lies at the kernel's beginning.
+// ptxas puts the branch not taken first: written so, the code up to the first copy lies at the block's beginning.
 // Inlined always: a call would cost registers that the maths warps do not have.
 template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
 __device__ __forceinline__ void compute_block(const GemmParams<Layout, Pace>& p, Post post, int worker,
@@ -209,8 +209,8 @@ __device__ __forceinline__ void compute_block(const GemmParams<Layout, Pace>& p,
         }
       } else if constexpr (Config::kInsidePieceBytes > 0) {
         if (threadIdx.x >= 96 || !p.layout.roles.has_inside()) return;
-        sm90::run_worker<Pace>(p.view, p.layout.roles, worker + 1, p.pace, shared.inside.pieces(),
-                               communication<Element>(p));
+        const Post inside = p.layout.roles.post_inside(1, post.index);
+        sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.inside.pieces(), communication<Element>(p));
       }
     } else {
       load_tiles<Config, Element, kOrder>(p, post, worker, shared);
@@ -224,10 +224,18 @@ __global__ void __launch_bounds__(Config::kThreads, 1) gemm_kernel(const __grid_
   std::byte* const memory = sm90::aligned_to_atom(dynamic);
   const Roster& roles = p.layout.roles;
   const int compute = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
-  if (compute < 0) {
+  const Post post{Layout::kCompute, compute, roles.num_compute()};
+  // What lies first in the kernel starts sooner, and that is the branch not taken.  Rows that are gathered wait for
+  // compute's own; sums wait for the warps that communicate.
+  if constexpr (Layout::kSums) {
+    if (compute >= 0) {
+      compute_block<Config, Element, kOrder>(p, post, roles.compute_worker(compute), memory);
+    } else {
+      sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communication<Element>(p));
+    }
+  } else if (compute < 0) {
     sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communication<Element>(p));
   } else {
-    const Post post{Layout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element, kOrder>(p, post, roles.compute_worker(compute), memory);
   }
   __syncthreads();

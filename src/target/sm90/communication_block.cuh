@@ -19,12 +19,11 @@ constexpr size_t kBlockShared = kSharedFor<GemmShared<Config, Element>, BulkBuff
 
 // One warp is `worker`: it prepares its pieces and calls work(machine, post, pieces).
 template <class Pace, class Work>
-__device__ void run_worker(const RankView& view, const Roster& roles, int worker, const typename Pace::Setting& pace,
+__device__ void run_worker(const RankView& view, const Post& post, int worker, const typename Pace::Setting& pace,
                            const BulkPieces& pieces, Work&& work) {
   const bool is_first_lane = threadIdx.x % 32 == 0;
   if (is_first_lane) BulkCopier::prepare(pieces);
   __syncwarp();
-  const Post post = roles.post_of(worker);
   Sm90Machine<WarpCrew, Pace> machine(view, post, worker, pieces, Pace(pace));
   work(machine, post, pieces);
   machine.close();
@@ -45,7 +44,7 @@ __device__ void run_communication_block(const RankView& view, const Roster& role
   if (warp >= own.count && !serves) return;
   BulkBuffers& buffers = *reinterpret_cast<BulkBuffers*>(memory);
   if (!serves) {
-    run_worker<Pace>(view, roles, own.first + warp, pace, buffers.pieces(warp), work);
+    run_worker<Pace>(view, roles.post_of(own.first + warp), own.first + warp, pace, buffers.pieces(warp), work);
   } else if constexpr (Pace::kServesPuts) {
     const BulkPieces pieces = buffers.joined(own.count);
     if (threadIdx.x % 32 == 0) BulkCopier::prepare(pieces);
