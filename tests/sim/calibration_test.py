@@ -55,7 +55,8 @@ for row in measured():
         print(f"| {row['op']} | {row['nodes']}×{row['ranks']} | {row['m']}×{row['n']}×{row['k']} | "
               f"{row['fused_us']:.0f} | {time:.0f} | {time / row['fused_us']:.3f} |")
 mean = sum(errors) / len(errors)
-print(f"{len(errors)} rows: mean error {mean:.3f}, worst {max(errors):.3f}, above {BAR}: {sum(e > BAR for e in errors)}")
+print(f"{len(errors)} rows: mean error {mean:.3f}, worst {max(errors):.3f}, "
+      f"above {BAR}: {sum(e > BAR for e in errors)}")
 assert len(errors) == 46, "rows are missing"
 assert not too_far, "\n".join(too_far)
 assert mean <= MEAN_BAR
