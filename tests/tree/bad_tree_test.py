@@ -47,6 +47,7 @@ BROKEN_TEXTS = {
         "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/b.h — a part.\n#pragma once\n"},
     "test_every_build_file_and_script_states_its_licence": {"tests/CMakeLists.txt": "project(x)\n"},
     "test_no_line_is_long": {"docs/a.md": "long " * 23 + "words\n```\n" + LONG_ROW + "```\n"},
+    "test_no_cell_of_a_table_is_long": {"docs/a.md": "| a | " + "long cell " * 16 + "a | b |\n"},
 }
 
 

@@ -43,9 +43,11 @@ UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 SPDX = "SPDX-License-Identifier: MIT"
 LONGEST = 400
 LONGEST_LINE = 120
+LONGEST_CELL = 160
 OPENS_WITH_ITS_PATH = CODE | {".py", ".sh"}
 SCRIPTS = {"mk", ".ci/run"}  # those without a suffix
 HAS_SHORT_LINES = OPENS_WITH_ITS_PATH | {".txt", ".cmake", ".md"}
+CELL_BORDER = re.compile(r"(?<!\\)\|")
 MAY_SHARE_A_NAME = {"CMakeLists.txt", "README.md", "__init__.py", ".gitignore"}
 
 READS_THE_ENVIRONMENT = "src/runtime/environment.cc"
@@ -190,6 +192,14 @@ class Files(unittest.TestCase):
     def test_no_line_is_long(self):
         files = [f for f in TREE.files if f.suffix in HAS_SHORT_LINES or str(f) in SCRIPTS]
         self.assertEqual([f"{f}:{number}" for f in files for number in long_lines(f)], [])
+
+    def test_no_cell_of_a_table_is_long(self):
+        found = []
+        for file in TREE.code({".md"}):
+            for number, line, is_row in document_lines(TREE.text(file)):
+                if is_row and any(len(cell.strip()) > LONGEST_CELL for cell in CELL_BORDER.split(line)):
+                    found.append(f"{file}:{number}")
+        self.assertEqual(found, [])
 
     def test_the_environment_is_read_in_one_place(self):
         files = [f for f in TREE.code() if f.parts[0] not in {"tests", "bench"} and str(f) != READS_THE_ENVIRONMENT]
