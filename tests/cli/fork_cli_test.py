@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/cli/fork_cli_test.py — `mkernel run --launcher fork` whose start goes wrong: told at once, nobody left behind.
+# tests/cli/fork_cli_test.py — `mkernel run --launcher fork` when the start fails: told at once, no process left
+# behind.
 import argparse
 import os
 import resource

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/cli/streams_cli_test.py — standard streams that are closed, full or read by nobody, and files that are.
+# tests/cli/streams_cli_test.py — standard streams and files that are closed, full, or read by nobody.
 import argparse
 import json
 import os
