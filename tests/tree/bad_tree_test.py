@@ -15,9 +15,10 @@ GOOD = {f"src/{layer}/{layer}_part.h": "" for layer in ("base", "core", "transpo
 GOOD |= {"src/target/cpu/cpu_part.h": "", "include/mkernel/error.h": "", "include/mkernel/world.h": "",
          "tests/some_test.cc": ""}
 
-# A document whose lines are as long as they may be.
+# A document that keeps every rule, with lines as long as they may be.
 LONG_ROW = "| " + " | ".join(["long cell " * 15] * 3) + " |\n"
-DOCUMENT = "ü" * 60 + " " + "ü" * 59 + "\n- https://example.com/" + "a" * 200 + "\n" + LONG_ROW
+DOCUMENT = ("ü" * 60 + " " + "ü" * 59 + "\nSee `src/core/core_part.h` and `core/core_part.h`.\n"
+            "- https://example.com/" + "a" * 200 + ".md\n" + LONG_ROW)
 
 # The one rule that must fail, and what is wrong: files with their bodies.
 BROKEN = {
@@ -34,6 +35,7 @@ BROKEN = {
     "test_basenames_are_unique": {"src/core/a.h": "", "src/ops/a.h": ""},
     "test_no_file_is_long": {"src/core/a.h": "\n" * 401},
     "test_no_line_is_long": {"src/core/a.h": "// " + "long " * 23 + "one\n"},
+    "test_paths_in_documents_and_comments_exist": {"src/core/a.h": "// As in core/gone.h.\n"},
     "test_the_environment_is_read_in_one_place": {"src/runtime/a.cc": 'const char* x = getenv("X");\n'},
     "test_nothing_is_left_to_do": {"src/core/a.h": "// TO" "DO: think\n"},
     "test_every_layer_of_src_is_known": {"src/misc/a.h": ""},
@@ -44,9 +46,10 @@ BROKEN_TEXTS = {
     "test_every_header_guards_itself_with_pragma_once": {
         "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/a.h — a part.\n"},
     "test_every_file_opens_with_its_licence_and_its_own_name": {
-        "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/b.h — a part.\n#pragma once\n"},
+        "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/core_part.h — a part.\n#pragma once\n"},
     "test_every_build_file_and_script_states_its_licence": {"tests/CMakeLists.txt": "project(x)\n"},
     "test_no_line_is_long": {"docs/a.md": "long " * 23 + "words\n```\n" + LONG_ROW + "```\n"},
+    "test_paths_in_documents_and_comments_exist": {"docs/a.md": "See `src/core/gone.h`.\n"},
     "test_no_cell_of_a_table_is_long": {"docs/a.md": "| a | " + "long cell " * 16 + "a | b |\n"},
 }
 

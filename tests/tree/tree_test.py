@@ -47,6 +47,9 @@ LONGEST_CELL = 160
 OPENS_WITH_ITS_PATH = CODE | {".py", ".sh"}
 SCRIPTS = {"mk", ".ci/run"}  # those without a suffix
 HAS_SHORT_LINES = OPENS_WITH_ITS_PATH | {".txt", ".cmake", ".md"}
+# A path as prose names it: with a folder, and a suffix of this tree.  xyz is whatever a reader adds.
+NAMED_PATH = re.compile(r"(?<![\w./<~$-])(?:[\w.-]+/)+(?!xyz|op_xyz)[\w-]+\.(?:h|cc|cuh|cu|py|sh|md|cmake|jsonl)\b")
+COMMENT = re.compile(r"//.*")
 CELL_BORDER = re.compile(r"(?<!\\)\|")
 MAY_SHARE_A_NAME = {"CMakeLists.txt", "README.md", "__init__.py", ".gitignore"}
 
@@ -199,6 +202,13 @@ class Files(unittest.TestCase):
             for number, line, is_row in document_lines(TREE.text(file)):
                 if is_row and any(len(cell.strip()) > LONGEST_CELL for cell in CELL_BORDER.split(line)):
                     found.append(f"{file}:{number}")
+        self.assertEqual(found, [])
+
+    def test_paths_in_documents_and_comments_exist(self):
+        found = []
+        for file in TREE.code(CODE | {".md"}):
+            prose = TREE.text(file) if file.suffix == ".md" else "\n".join(COMMENT.findall(TREE.text(file)))
+            found += [f"{file} names {path}" for path in NAMED_PATH.findall(prose) if TREE.resolve(file, path) is None]
         self.assertEqual(found, [])
 
     def test_the_environment_is_read_in_one_place(self):
