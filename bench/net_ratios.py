@@ -6,7 +6,8 @@
 #                                      connections
 #   net_ratios.py verbs PROGRAM        ib_write_bw between the same RDMA devices, as in the soft-RoCE guest
 #
-# A row is the median over the rounds, and the least and most of the ratio of one round's two neighbours.
+# A row has the medians over the rounds.  Each round runs the fabric and the tool once; the row's ratio is the median
+# of the rounds' ratios, with the least and the most of them.
 import argparse
 import json
 import re

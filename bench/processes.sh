@@ -3,9 +3,10 @@
 # bench/processes.sh — worlds of processes that share one GPU, over tcp and over RDMA NICs in software: are they right?
 #
 # usage: bench/processes.sh BUILD_FOLDER OUTPUT_FOLDER
+#
 # Writes processes.jsonl and processes.log, prints a line for each operator and way to run it, and exits non-zero if
 # anything was wrong.  MPS runs meanwhile, so that the kernels of all processes run at once; it is stopped at the end.
-# Where MPS cannot be had the processes take turns, and the lines say so.
+# Without MPS the processes take turns, and the lines say so.
 set -uo pipefail
 build=$(realpath "$1")
 mkdir -p "$2"
