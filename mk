@@ -43,7 +43,7 @@ install() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
-# try_once PACKAGE TEST…: unless the test succeeds it is tried once, and done without where it cannot be had.
+# try_once PACKAGE TEST…: if the test fails, tries once to install the package, and goes on without it if that fails.
 try_once() {
   local package=$1
   shift
