@@ -13,7 +13,9 @@ usage="usage: ./mk run [flags]    install what is missing, build, run and check 
 say() { echo "mk: $*" >&2; }
 
 # A tool or library counts as present wherever it comes from.
-has_header() { printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null; }
+has_header() {
+  printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | c++ -std=c++20 -fsyntax-only -x c++ - 2>/dev/null
+}
 has_package() { [[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]; }
 
 missing_packages() {
@@ -41,7 +43,7 @@ install() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
-# try_once PACKAGE TEST…: unless the test succeeds it is tried once, and done without where it cannot be had.
+# try_once PACKAGE TEST…: if the test fails, tries once to install the package, and goes on without it if that fails.
 try_once() {
   local package=$1
   shift
@@ -58,7 +60,8 @@ install_missing() {
   if ((${#missing[@]})); then
     if ! may_install; then
       say "these packages are missing; install them with"
-      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]} libboost-context-dev libhwloc-dev libibverbs-dev"
+      missing+=(libboost-context-dev libhwloc-dev libibverbs-dev)
+      say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends ${missing[*]}"
       exit 1
     fi
     install "${missing[@]}"
@@ -75,8 +78,8 @@ install_for_tests() {
   try_once iproute2 has_tool tc
 }
 
-# The guest in which tests have real RDMA devices (tests/softroce).  It is tried once; `install` also brings the lists in
-# which its kernel is found.
+# Makes the virtual machine in which tests have real RDMA devices (tests/softroce).  This is tried once.  `install` also
+# updates the package lists, in which the guest's kernel is found.
 make_guest() {
   [[ ! -e build/softroce-tried ]] || return 0
   mkdir -p build && touch build/softroce-tried
@@ -107,7 +110,10 @@ build() {
   log="$tree/configure.log"
   cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
   sed -n 's/^-- mKernel: /mk: /p' "$log" >&2
-  "${in_tree[@]}" cmake --build "$tree" --target "$target" 2>&1 | show_progress || { say "the build in $tree failed"; exit 1; }
+  "${in_tree[@]}" cmake --build "$tree" --target "$target" 2>&1 | show_progress || {
+    say "the build in $tree failed"
+    exit 1
+  }
 }
 
 passed=0 failed=0 skipped=0
@@ -133,7 +139,8 @@ run_tests() {
   local tree=$1 log="$1/ctest.log" bad total idle
   shift
   # One more than there are cores: many tests wait for a deadline.
-  "${in_tree[@]}" ctest --test-dir "$tree" -j "$(($(nproc) + 1))" --output-on-failure --timeout 300 "$@" 2>&1 | tee "$log" || true
+  "${in_tree[@]}" ctest --test-dir "$tree" -j "$(($(nproc) + 1))" --output-on-failure --timeout 300 "$@" 2>&1 |
+    tee "$log" || true
   read -r bad total < <(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log") || {
     say "no tests ran in $tree"
     bad=1 total=1

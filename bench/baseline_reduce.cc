@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // bench/baseline_reduce.cc — cuBLAS, then or beside ReduceScatter; AllReduce gathers what was scattered.
 //
-// A rank gives each peer of its node the rows that the peer's rail owns; the peer adds them up and sends
-// every other node's part over the rail; the owner adds what came from its node and from its rail.
-// Partial results and sums that travel are of the output's type, sums are fp32 inside.
+// A rank gives each peer of its node the rows that the peer's rail owns.  The peer adds them up and sends every other
+// node's part over the rail.  The owner adds what came from its node and from its rail.  Partial results and sums that
+// travel are of the output's type; sums are fp32 inside.
 //
-// Streams keep their order, so steps are queued with a lag: a chunk's last sum behind the next chunk's
-// first one, and what is passed on in the gather behind the next chunk's own.
+// Streams keep their order, so steps are queued with a lag of one chunk: the last sum of a chunk behind the first sum
+// of the next, and in the gather, the rows that are passed on behind the next chunk's own rows.
 #include <algorithm>
 
 #include "bench/baseline.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench/joined_threads.h — threads that have ended when this object has, also if one of them could not be started.
+// bench/joined_threads.h — threads that are joined by the destructor, also if one of them could not be started.
 #pragma once
 
 #include <thread>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // bench/measure_cuda.cc — see measure.h.
 //
-// Every contender runs on a set of inputs other than the one before it, so that nothing left over passes for
-// a result; outputs are NaN before each run, and in the first and the last repetition what lies between
-// inputs and outputs is too, and the outputs are checked.
+// Every contender runs on another set of inputs than the one before it, so that old results cannot pass for new ones.
+// Outputs are NaN before each run.  In the first and the last repetition intermediate buffers are NaN too, and the
+// outputs are checked.
 #include <algorithm>
 #include <functional>
 #include <vector>

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: MIT
 # bench/net_ratios.py — the fabrics beside the tools that people measure networks with, in turn, several times.
 #
-#   net_ratios.py tcp PROGRAM          iperf3 with as many streams as the fabric has connections, over the machine's own loop
+#   net_ratios.py tcp PROGRAM          iperf3 over the loopback interface, with as many streams as the fabric has
+#                                      connections
 #   net_ratios.py verbs PROGRAM        ib_write_bw between the same RDMA devices, as in the soft-RoCE guest
 #
-# A row is the median over the rounds, and the least and most of the ratio of one round's two neighbours.
+# A row has the medians over the rounds.  Each round runs the fabric and the tool once; the row's ratio is the median
+# of the rounds' ratios, with the least and the most of them.
 import argparse
 import json
 import re
@@ -62,7 +64,8 @@ def main():
     parser.add_argument("program", help="mkernel")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2, help="of each measurement")
-    parser.add_argument("--sizes", default="1MiB,4MiB,16MiB", help="of tcp's puts, and of iperf3's writes, which are 1MiB at most")
+    parser.add_argument("--sizes", default="1MiB,4MiB,16MiB",
+                        help="of tcp's puts, and of iperf3's writes, which are 1MiB at most")
     parser.add_argument("--devices", default="soft_0,soft_0", help="of its two ends")
     parser.add_argument("--address", default="198.51.100.1", help="of the first device's machine")
     parser.add_argument("--messages", default="100", help="of ib_write_bw")

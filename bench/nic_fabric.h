@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // bench/nic_fabric.h — the host's side of a NIC that a warp plays: puts are posted, completions are read.
 //
-// No call of the driver and no clock: the warp keeps the link's time.  It only runs inside paced launches, so
+// It calls no driver and reads no clock: the warp keeps the link's time.  The warp runs only inside paced launches, so
 // puts of other kernels would never be delivered.
 #pragma once
 

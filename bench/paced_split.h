@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // bench/paced_split.h — the split of a rank of the scale model, whose NIC is a warp.
 //
-// The warp that plays the NIC has the buffers that the workers of a rank's last communication block leave: four are
-// enough for its pace beside a GEMM.  So a rank of the model has other workers than the library would take.
+// The warp that plays the NIC takes four buffers of the rank's last communication block: enough for its rate beside a
+// GEMM.  So a rank of the model has fewer workers there than the library would use.
 #pragma once
 
 #include <span>

@@ -3,9 +3,10 @@
 # bench/processes.sh — worlds of processes that share one GPU, over tcp and over RDMA NICs in software: are they right?
 #
 # usage: bench/processes.sh BUILD_FOLDER OUTPUT_FOLDER
+#
 # Writes processes.jsonl and processes.log, prints a line for each operator and way to run it, and exits non-zero if
 # anything was wrong.  MPS runs meanwhile, so that the kernels of all processes run at once; it is stopped at the end.
-# Where MPS cannot be had the processes take turns, and the lines say so.
+# Without MPS the processes take turns, and the lines say so.
 set -uo pipefail
 build=$(realpath "$1")
 mkdir -p "$2"
@@ -28,7 +29,8 @@ stop_mps() {
 trap 'stop_mps; rm -rf "$CUDA_MPS_PIPE_DIRECTORY"' EXIT
 
 start_mps() {
-  if ! command -v nvidia-cuda-mps-control >/dev/null || ! timeout 20 nvidia-cuda-mps-control -d >>"$out/processes.log" 2>&1; then
+  if ! command -v nvidia-cuda-mps-control >/dev/null ||
+    ! timeout 20 nvidia-cuda-mps-control -d >>"$out/processes.log" 2>&1; then
     echo "no MPS: the processes take turns on the GPU"
     return
   fi
@@ -45,10 +47,11 @@ run() {
   [[ $net == tcp ]] || preload=$build/tests/libmkernel_soft_nic.so
   [[ $launcher == fork ]] || starter=(mpirun -n 4 --oversubscribe)
   local command=(env "LD_PRELOAD=$preload" MKERNEL_SOFT_NIC=seed=0 "$build/mkernel" run all --device cuda
-    --launcher "$launcher" --net "$net" "${world[@]}" "${shape[@]}" --launches "$launches" --json "$out/processes.jsonl")
+    --launcher "$launcher" --net "$net" "${world[@]}" "${shape[@]}" --launches "$launches"
+    --json "$out/processes.jsonl")
   echo "== MPS $mps: ${starter[*]} ${command[*]}" >>"$out/processes.log"
-  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout -k 10 "$most_seconds" "${starter[@]}" "${command[@]}" \
-    >"$out/part" 2>&1
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+    timeout -k 10 "$most_seconds" "${starter[@]}" "${command[@]}" >"$out/part" 2>&1
   status=$?
   cat "$out/part" >>"$out/processes.log"
   grep -E '^(ag_gemm|gemm_)' "$out/part" | sed "s/^/MPS $mps  $launcher  $net  $launches launches  /"

@@ -24,7 +24,8 @@ check() {
   local what=$1 passed=true
   shift
   step "$@" || passed=false
-  printf '{"check":"%s","passed":%s,"device_name":"%s","commit":"%s"}\n' "$what" "$passed" "$gpu" "$commit" >>"$out/checks.jsonl"
+  printf '{"check":"%s","passed":%s,"device_name":"%s","commit":"%s"}\n' \
+    "$what" "$passed" "$gpu" "$commit" >>"$out/checks.jsonl"
 }
 
 gpu=$("$build/mkernel" info | sed -n 's/^gpu *//p')

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench/statistics.h — what is told of repeated times.
+// bench/statistics.h — median and 99th percentile of repeated times.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tools/children.h — processes that this one has forked, a rank each: none is left behind, none is waited for in vain.
+// tools/children.h — forked processes, one per rank: none is left behind, and no wait for them is endless.
 #pragma once
 
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// tools/notices.h — what each of several forked processes had to say when it failed, read by the one that forked them.
+// tools/notices.h — the last words of forked processes that failed, read by the process that forked them.
 //
-// Shared memory without a name, one slot a rank: a process that is killed in the middle of its sentence has said
+// Shared memory without a name, one slot per rank.  A process that is killed in the middle of writing has said
 // nothing.
 #pragma once
 

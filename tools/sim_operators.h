@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tools/sim_operators.h — what of each operator runs under virtual time: a row of one table.
+// tools/sim_operators.h — the operators that the simulator can run: a row of one table each.
 #pragma once
 
 #include <iosfwd>

@@ -40,29 +40,29 @@ struct Options {
   bool trace = false;
 
   // NICs that serve the node's GPUs: "mlx5_0,mlx5_1" to choose among these, "0=mlx5_0;1=mlx5_3" GPU by GPU.
-  // Empty: chosen by distance and speed.  Read by `mkernel topo` and by the fabrics verbs and efa; where a node's GPUs
-  // are not known, or there is one NIC, those take the first that is active.  As many on all ranks.
+  // Empty: chosen by distance and speed.  Read by `mkernel topo` and by the fabrics verbs and efa.  If a node's GPUs
+  // are not known, or there is one NIC, these fabrics take the first active NIC.  All ranks use the same number.
   std::string nics{};
 
-  // Messages under way on each queue pair of the fabrics verbs and efa; 0: chosen, which is 128, or less where a NIC's
-  // queues hold less.  1 to 8192, and at most half of what a queue of the NIC holds.
+  // Messages under way on each queue pair of the fabrics verbs and efa, 1 to 8192, and at most half of what a queue of
+  // the NIC holds.  0: 128, or less if a NIC's queues hold less.
   int queue_depth = 0;
 
-  // Whether a proxy stays on cores near the NIC that serves its rank, where the fabric has NICs and those are known.
+  // Whether a proxy is pinned to cores near the NIC that serves its rank, if the fabric has NICs and these are known.
   bool pin_proxies = true;
 
   // What carries puts between nodes: auto, loopback, shm, tcp, verbs or efa, as far as they are in this build.  Auto: a
   // loopback if all ranks are in this process, else the first of efa, verbs and tcp that all ranks have.
   std::string net = "auto";
 
-  // Whether NICs read and write windows in a GPU's memory themselves: auto, on or off.  Auto: if those of all ranks
-  // can; else, and with off, puts go by way of host memory.  On: a rank that cannot is an Error.  Ignored by CPU
-  // worlds, single-node worlds and worlds inside one process.
+  // Whether NICs read and write windows in a GPU's memory directly: auto, on or off.  Auto: directly if the NICs of all
+  // ranks can, else through host memory.  On: a rank whose NICs cannot is an Error.  Off: through host memory.  Ignored
+  // by CPU worlds, single-node worlds and worlds inside one process.
   std::string gpu_direct = "auto";
 
   // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,
   // MKERNEL_NICS, MKERNEL_QUEUE_DEPTH, MKERNEL_NET, MKERNEL_GPU_DIRECT and MKERNEL_PIN_PROXIES (0 or 1).  A value that
-  // is no number where one is due is an Error that names the variable.
+  // is not the number it should be is an Error that names the variable.
   static Options from_env(Options base);
   static Options from_env();
 };

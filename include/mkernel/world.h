@@ -28,25 +28,24 @@ class World {
   // there is no such device in this build or machine.
   static World local(int nodes, int ranks_per_node, DeviceKind device = DeviceKind::kAuto, const Options& options = {});
 
-  // A World of processes: rank 0 makes the id, a launcher spreads it, every process joins with it and its own rank. Who
-  // knows the id may join, so it is not for logs.  All ranks must join within options.timeout_ms: else Error(kTimeout)
-  // names those that did not.  Ranks r·ranks_per_node … of node r are on one machine.
+  // A World of processes: rank 0 makes the id, a launcher spreads it, every process joins with it and its own rank.
+  // Whoever knows the id may join, so keep it out of logs.  If a rank does not join within options.timeout_ms,
+  // Error(kTimeout) names it.  The ranks of node n, n·ranks_per_node and following, are on one machine.
   //
-  // All ranks ask for the same device, and run on the same kind: kAuto is a Hopper GPU each if every rank has one, else
-  // CPU threads; where kCuda is asked for and a rank has none, Error(kUnavailable) names it to all.  Without a device
-  // it is CPUs.  The ranks of a machine take the GPUs they see in turn, and the calling thread's current GPU is then
-  // this rank's; every other call of the library may come from any thread, makes that GPU current itself and restores
-  // what was.  Ranks that share a GPU divide its SMs; docs/transports.md has what else to know.  A process that is
-  // forked must not have used CUDA before.
+  // All ranks ask for the same device and run on the same kind.  kAuto: a Hopper GPU each if every rank has one, else
+  // CPU threads.  kCuda: if a rank has none, Error(kUnavailable) names it to all.  Without a device: CPUs.  The ranks
+  // of a machine take the GPUs they see in turn, and the calling thread's current GPU is then this rank's.  Every other
+  // call of the library may come from any thread: it makes that GPU current and restores the one before.  Ranks that
+  // share a GPU divide its SMs; docs/transports.md has the details.  A process that is forked must not have used CUDA.
   static std::string unique_id();
   static World join(const std::string& id, int rank, int nodes, int ranks_per_node, DeviceKind device,
                     const Options& options = {});
   static World join(const std::string& id, int rank, int nodes, int ranks_per_node, const Options& options = {});
 
-  // A World of the processes that torchrun, mpirun or srun started, this one with the rank it was given: as many ranks
-  // a node as there are on a machine, or nodes x ranks_per_node as asked for (0: the launcher says).  How they meet,
-  // and what keeps others out, is in docs/transports.md; all ranks make their Worlds in the same order.  Throws
-  // Error(kInvalidArgument), naming the variable, if the environment is no launcher's.
+  // A World of the processes that torchrun, mpirun or srun started; this process has the rank that the launcher gave
+  // it.  A node has as many ranks as its machine, or the world is nodes x ranks_per_node (0: the launcher says).
+  // docs/transports.md says how ranks meet, and what keeps others out.  All ranks make their Worlds in the same order.
+  // Throws Error(kInvalidArgument), naming the variable, if the environment is no launcher's.
   static World from_env(DeviceKind device, const Options& options = Options::from_env());
   static World from_env(const Options& options = Options::from_env());
   static World from_env(int nodes, int ranks_per_node, DeviceKind device, const Options& options = Options::from_env());
@@ -66,8 +65,8 @@ class World {
   DeviceKind device() const;   // kCpu or kCuda, never kAuto
   std::string fabric() const;  // between nodes: "loopback", "tcp", …; "none" if there is one node
 
-  // How the fabric reaches windows, for people: "host memory"; on GPUs "GPU memory by DMA-BUF", or why it goes by way
-  // of host memory.  Empty without a fabric between nodes, or with the loopback of one process.
+  // How the fabric reaches windows, as text: "host memory"; on GPUs "GPU memory by DMA-BUF", or why it goes through
+  // host memory.  Empty without a fabric between nodes, or with the loopback of one process.
   std::string fabric_reach() const;
 
   // What the proxy of a rank that is here has carried between nodes since the World began.
@@ -88,7 +87,7 @@ class World {
   void fork(Stream stream);
   void join(Stream stream);
 
-  // The library's own view, for operators; and a World around one that was made otherwise, for tests.
+  // The library's own view, for operators; and a World around a state that was made elsewhere, for tests.
   explicit World(std::unique_ptr<runtime::WorldState> state);
   runtime::WorldState& state() { return checked(); }
   const runtime::WorldState& state() const { return checked(); }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// base/atomics.h — the host's words for atomic access to 64-bit counters.
+// base/atomics.h — atomic access to 64-bit counters on the host.
 //
-// Every target has a type with these four functions; ring.h and the machines are written over them.
+// Every target has a type with these four functions; core/ring.h and the machines are templates over it.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// base/cuda_copy.h — copies from device memory to device memory, and who is to do them.
+// base/cuda_copy.h — copies inside device memory, by the copy engines or by whatever the driver chooses.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// core/announce.h — how a rank says that it has begun a launch.
+// core/announce.h — how a rank announces that it has begun a launch.
 //
-// Launches of a rank follow each other, so a rank that has begun launch e+1 has finished e: what others
-// may write into its windows is free.  `signal` is the counter that stands for the caller at each peer;
-// node peers are told by an add, rail peers by a put without bytes.
+// Launches of a rank follow each other, so a rank that has begun launch e+1 has finished e, and others may write into
+// its windows again.  `signal` is the counter that stands for the caller at each peer; node peers are told by an add,
+// rail peers by a put without bytes.
 #pragma once
 
 #include "base/macros.h"

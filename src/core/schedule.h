@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // core/schedule.h — orders of visit, as pure functions.
 //
-// A receiver takes sources in the order self, self+1, self+2, …; a sender serves destinations in the
-// order self-1, self-2, ….  So at every step all receivers read different sources, and whom a sender
-// serves first is who looks for it first.
+// A receiver takes sources in the order self, self+1, self+2, …; a sender serves destinations in the order self-1,
+// self-2, ….  So at every step all receivers read different sources, and a sender serves first the receiver that needs
+// it first.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ops/cost_model.h — how long a rank's compute and links take, and how many workers should communicate.
 //
-// The rates are those of target/h200.h.  What is here besides is headroom: by how much a role gets more than its pace
-// needs, found by sweeps ("Splits" and "What changes gave" in docs/performance.md).
+// The rates are those of target/h200.h.  The constants here are headroom: how many more workers a role gets than its
+// rate needs.  They come from sweeps ("Splits" and "What changes gave" in docs/performance.md).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/host_launch.h — launches every rank of an operator that is here, and a rank on CPU threads.
+// ops/host_launch.h — launches every rank of this process, and runs a rank's workers on CPU threads.
 #pragma once
 
 #include <exception>

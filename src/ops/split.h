@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ops/split.h — how many workers play each role: the caller's wish, checked, or what is left for compute.
+// ops/split.h — how many workers play each role: the caller's split, checked, or a default; the seats that are left
+// compute.
 #pragma once
 
 #include <span>

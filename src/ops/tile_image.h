@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT
 // ops/tile_image.h — a matrix of partial results as it lies in a window: tile after tile, no padding.
 //
-// A tile is one contiguous range of bytes, so it moves as one store, one copy or one put.  Tiles lie in the
-// order in which they are made, band after band and column after column in a band, so that those made one
-// after the other can move together.  How elements lie inside a tile is the target's business (on a CPU: row
-// by row).
+// A tile is one contiguous range of bytes, so it moves as one store, one copy or one put.  Tiles lie in the order in
+// which they are made: band after band, and column after column in a band.  So tiles made one after the other can move
+// together. The target decides how elements lie inside a tile (on a CPU: row by row).
 #pragma once
 
 #include <cstdint>

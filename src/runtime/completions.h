@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// runtime/completions.h — up to which command all are complete, of puts that complete in any order.
+// runtime/completions.h — up to which command all puts are complete, if puts complete in any order.
 //
-// A put stands for one or more commands that follow each other in the ring; its ticket is the first one's position.
-// There is a place for every command that is not complete, found by its position: no search, and memory is taken only
-// when there are more of them than ever before.
+// A put stands for one or more commands that follow each other in the ring; its ticket is the position of the first
+// one. Every incomplete command has a place that its position finds, so there is no search.  Memory is allocated only
+// when more commands are incomplete than ever before.
 #pragma once
 
 #include <cstdint>

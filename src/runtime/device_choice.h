@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// runtime/device_choice.h — on which device a world of processes runs: all ranks say what they have, and choose alike.
+// runtime/device_choice.h — on which device a world of processes runs: all ranks say what they have, and all make the
+// same choice.
 //
-// A pure function of what the ranks say.  The ranks of a machine take its GPUs in turn; those that share one, or whose
-// machine has larger ones, have as many SMs as the rank that has the fewest, because all ranks divide their work alike.
+// A pure function of what the ranks say.  The ranks of a machine take its GPUs in turn.  All ranks use as many SMs as
+// the rank with the fewest has, because all divide their work in the same way.
 #pragma once
 
 #include <string>

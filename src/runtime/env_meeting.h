@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// runtime/env_meeting.h — how processes meet that a launcher started and that share no unique id.
+// runtime/env_meeting.h — how processes that a launcher started meet without a unique id.
 //
-// By address, where one is known: rank 0 listens there, and the secret is made from one that all ranks have.  Else by
-// file: rank 0 listens anywhere and leaves its unique id, with a new secret, in a file that only this user reads.
+// By address, where one is known: rank 0 listens there, and the World's secret is derived from one that all ranks
+// have. Else by file: rank 0 listens at any free port and leaves its unique id, with a new secret, in a file that only
+// this user can read.
 #pragma once
 
 #include <chrono>

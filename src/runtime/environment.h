@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// runtime/environment.h — the one way to the environment: by name, so that tests can put another in its place.
+// runtime/environment.h — how settings are looked up in the environment: by name, so that tests can replace it.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // runtime/launch_env.h — what a launcher told this process: its rank, the world, and where all ranks meet.
 //
-// A pure function of the variables.  Launchers are asked from the inside out: what torchrun says counts below mpirun,
-// and what mpirun says counts below srun.
+// A pure function of the variables.  The innermost launcher wins: torchrun over mpirun, mpirun over srun.
 #pragma once
 
 #include <optional>

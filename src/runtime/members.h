@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// runtime/members.h — which ranks of a world live in this process: some in a row, often all or one.
+// runtime/members.h — which ranks of a world live in this process: a contiguous range, often all or one.
 #pragma once
 
 namespace mk::runtime {

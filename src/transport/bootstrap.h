@@ -3,10 +3,11 @@
 //
 // Rank 0 listens (Rendezvous) and everybody connects to it; these connections stay, and ranks talk over them (star.h).
 //
-// Who may join proves that it knows the secret (handshake.h) and has a rank nobody else has, in a world of the same
-// size.  Who does not know the secret is turned away without effect: no rank waits for a stranger, and no length a
-// stranger sends is believed.  Who knows it but has another size, or an impossible rank, ends the meeting for all.
-// Every message has a version and a length that is checked.  Every wait has a deadline and names the ranks it lacked.
+// A caller joins if it proves that it knows the secret (handshake.h) and has a rank nobody else has, in a world of the
+// same size.  A caller that does not know the secret is turned away without effect: no rank waits for a stranger, and
+// no length that a stranger sends is believed.  A caller that knows it but has another size, or an impossible rank,
+// ends the meeting for all.  Every message has a version and a length that is checked.  Every wait has a deadline and
+// names the ranks it lacked.
 #pragma once
 
 #include <chrono>

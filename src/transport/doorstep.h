@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// transport/doorstep.h — the listener's side of handshakes (handshake.h): who has come and has not proved the secret.
+// transport/doorstep.h — the listener's side of handshakes (handshake.h): callers that have not proved the secret yet.
 //
-// There are never many here, and nobody for long: a flood of strangers costs a fixed number of descriptors, and a turn
-// a bounded time, whatever they do.  Who is let in gets a challenge at once and has `least_stay` to answer it, however
-// many come meanwhile: those wait in the listener's queue.  After that the oldest makes room.
+// A flood of strangers costs a fixed number of descriptors, and a turn takes a bounded time, whatever they do.  A
+// caller that is let in gets a challenge at once and has `least_stay` to answer it, however many others call; those
+// wait in the listener's queue.  After that time the oldest caller may have to make room.
 #pragma once
 
 #include <poll.h>

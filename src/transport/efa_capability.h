@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// transport/efa_capability.h — what headers of libefa name since rdma-core 46 only.
+// transport/efa_capability.h — whether an EFA device can write into a peer's memory.  Headers name that capability
+// since rdma-core 46 only.
 #pragma once
 
 #include <infiniband/efadv.h>

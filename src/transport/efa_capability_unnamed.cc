@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// transport/efa_capability_unnamed.cc — the header is too old: whoever makes a queue pair with writes will be told.
+// transport/efa_capability_unnamed.cc — the header is too old to name the capability: making a queue pair shows
+// whether the device can write.
 #include "transport/efa_capability.h"
 
 namespace mk {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // transport/efa_queue.h — a queue pair of EFA's scalable reliable datagrams (SRD) that talks to one peer.
 //
-// SRD knows no connections, so it is ready from the start; that it talks to one peer only tells its receiver who sent
-// what.  Messages come once each, in any order.
+// SRD has no connections, so the queue pair is ready from the start.  It talks to one peer only, so that its receiver
+// knows who sent a message.  Each message arrives once, in any order.
 #pragma once
 
 #include "transport/rdma_queue.h"

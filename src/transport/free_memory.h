@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// transport/free_memory.h — how much memory this process could still take before the kernel must end somebody.
+// transport/free_memory.h — how much memory this process can still take before the kernel's OOM killer acts.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // transport/loopback_cuda.h — a fabric inside one GPU: the copy engines play the NIC.
 //
-// A put goes out to pinned memory on one stream of a lane and back in on the other, slot by slot, so that
-// both directions of PCIe are busy; then the signal's new total is written.  Small puts that wait together
-// travel together.  Lanes are shared by several ranks' fabrics.  The total is kept here, of
-// amounts or the largest stamp: only one rank's puts pay a signal (core/signal.h).
+// A put goes out to pinned memory on one stream of a lane and back in on the other, slot by slot, so that both
+// directions of PCIe are busy; then the signal's new total is written.  Small puts that wait together travel
+// together.  Lanes are shared by several ranks' fabrics.  The fabric keeps each signal's total (the sum of amounts, or
+// the largest stamp), because only one rank's puts pay a signal (core/signal.h).
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // transport/mover.h — reaches windows that lie in a device's memory: copies to and from them, and pays signals there.
 //
-// A Mover belongs to one rank and is used by one thread, its proxy.  What it is asked to do happens later, and reads
-// and landings each in the order they were asked for: who sees a landing's signal sees all earlier landings as well.
+// A Mover belongs to one rank and is used by one thread, its proxy.  Its calls only queue work.  Reads are done in the
+// order they were asked for, and so are landings: who sees a landing's signal sees all earlier landings as well.
 //
-// Where a NIC reaches the windows itself, only signals are left to it: landings without bytes, each time after settle.
+// Where a NIC reaches the windows itself, the Mover only pays signals: landings without bytes, each after a settle.
 #pragma once
 
 #include <cstddef>

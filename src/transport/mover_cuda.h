@@ -2,8 +2,8 @@
 // transport/mover_cuda.h — a Mover on a GPU: its copy engines, a stream for each direction.
 //
 // What is asked for between two polls is one batch in each direction: its copies, then the new totals of its signals,
-// then an event that tells when it is done.  The totals, of amounts or the largest stamp, are kept here, because
-// only this Mover pays these signals.
+// then an event that tells when it is done.  The Mover keeps each signal's total (the sum of amounts, or the largest
+// stamp), because nobody else pays these signals.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// transport/name_look_up.h — the addresses of a host whose name server may not answer.
+// transport/name_look_up.h — the addresses of a host, with a deadline, even if the name server does not answer.
 //
-// The system's own look-up cannot be told when to stop, so it runs in a thread of its own.  Whoever waits no longer
-// leaves that thread behind: it has nothing of the caller's, and ends when the system gives up.
+// The system's look-up cannot be cancelled, so it runs in a thread of its own.  A caller that no longer waits leaves
+// that thread behind.  The thread uses nothing of the caller's, and ends when the system gives up.
 #pragma once
 
 #include <functional>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // transport/nic_choice.h — which NICs each rank of a world uses: those it was given, else those nearest to its GPU.
 //
-// The first NIC of a rank talks with the first of its peers, so all ranks have equally many.  They tell each other what
-// they have before they choose: where nodes differ all use as many as the poorest has, and where the user wants it
-// otherwise, who cannot is named to all.
+// NIC i of a rank talks to NIC i of its peer, so all ranks use the same number of NICs.  Ranks tell each other what
+// they have before they choose.  If nodes differ, all use the smallest count.  If the user asked for more than a rank
+// has, all ranks get an Error that names that rank.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // transport/nic_list.h — which NICs the user wants: the text of MKERNEL_NICS.
 //
-//   mlx5_0,mlx5_1        only these; which GPU gets which is chosen as ever
+//   mlx5_0,mlx5_1        only these; the rules of placement.h choose which GPU gets which
 //   0=mlx5_0;1=mlx5_3    GPU by GPU, all of them; 0=mlx5_0,mlx5_1;… for several NICs each, equally many
 //   mlx5_0:2             port 2 of a device that has several
 #pragma once

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// transport/private_file.h — small files that only this user reads: where ranks leave what others must not know.
+// transport/private_file.h — small files that only this user can read: where ranks leave what others must not know.
 //
-// A file appears whole or not at all.  What others could read or have written is refused, not used.  What goes wrong is
-// an Error(kFabric): ranks cannot meet.  A file is written without a name where the file system can, so a writer that
-// is killed leaves nothing; what one leaves elsewhere, or left for others on purpose, `remove_abandoned_files` takes
-// away.  A writer holds a lock on its file, which goes with the process: who can have it knows that the writer is gone.
-// That is sure on one machine only, so files tell on which they were written.
+// A file appears whole or not at all.  A file that others could read or have written is refused.  Failures are an
+// Error(kFabric): ranks cannot meet.  Where the file system allows it, a file has no name while it is written, so a
+// writer that is killed leaves nothing.  `remove_abandoned_files` removes what a killed writer left elsewhere, and
+// files of ranks that are gone.  A writer holds a lock on its file that ends with its process: whoever gets the lock
+// knows that the writer is gone.  Locks tell that on one machine only, so a file names the machine on which it was
+// written.
 #pragma once
 
 #include <optional>

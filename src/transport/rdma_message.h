@@ -6,10 +6,9 @@
 //   bit 31   30 … 21         20 … 4         3 … 0
 //   0        signal window   signal index   amount - 1
 //
-// What does not fit, is cut into parts or has no bytes sends a record, too.  A stamp never fits: it is 64 bits and
-// holds an epoch that grows on and on, and beside the signal's name there are four bits.  Each part is then a write
-// with an immediate of bit 31 and the put's number, and the signal is paid when the record and all parts have come, in
-// whatever order.
+// A put that does not fit, is cut into parts or has no bytes also sends a record.  Each part is then a write with an
+// immediate of bit 31 and the put's number, and the signal is paid when the record and all parts have come, in
+// whatever order.  A stamp never fits: it has 64 bits.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// transport/root_search.h — how a rank finds rank 0, which may be at any of several addresses and not there yet.
+// transport/root_search.h — how a rank finds rank 0, which may be at any of several addresses and may not be there
+// yet.
 //
-// An address may be silent, or somebody else's: a private network has the same ones on many machines.  So it is not
-// enough that a connection is accepted; who proves that it knows the secret (handshake.h) is rank 0.  Addresses are
-// tried one soon after the other, and the earlier ones go on.  If rank 0 is met at two of them, it answers at one.
+// An address may be silent, or belong to another machine: private networks reuse addresses.  So an accepted connection
+// is not enough: rank 0 is whoever proves that it knows the secret (handshake.h).  A new address is tried shortly
+// after the one before, while the earlier calls go on.  If rank 0 is reached at two addresses, it answers at one.
 #pragma once
 
 #include <functional>

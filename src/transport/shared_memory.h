@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // transport/shared_memory.h — memory that processes of one machine map together.
 //
-// Others open it by its handle until the maker forgets it, which closes the maker's descriptor: it should, as soon as
-// all who need it have opened it.  What is mapped stays until the last one lets go.  A maker that dies leaves nothing.
+// Others open it by its handle until the maker forgets it, which closes the maker's descriptor.  The maker should do
+// that as soon as all who need the memory have opened it.  Mappings stay until the last process unmaps.  A maker that
+// dies leaves nothing behind.
 #pragma once
 
 #include <cstddef>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // transport/shm_seat.h — a rank's sign of life to the ranks of its rail on the same machine.
 //
-// A small file in memory that its rank holds locked.  The kernel gives the lock up when the rank lets go of it
-// or dies, however it dies; so whoever can have it knows that the rank is gone.  (A child that a rank forks without
-// exec holds the lock as well.)
+// A small file in memory that its rank holds locked.  The kernel releases the lock when the rank lets go of it or
+// dies, however it dies.  So a rank that can take the lock knows that its owner is gone.  (A child that a rank forks
+// without exec holds the lock as well.)
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// transport/staged_address.h — what the ranks of a staged fabric tell each other: the inner fabric's words, and how
-// they are cut.
+// transport/staged_address.h — what the ranks of a staged fabric tell each other: the inner fabric's address, and the
+// number and size of slots.
 #pragma once
 
 #include <string>

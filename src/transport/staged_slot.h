@@ -3,9 +3,9 @@
 //
 //   SlotHeader   Piece, payload   Piece, payload   …
 //
-// Each starts at a multiple of 32 bytes.  The slots of a sender are numbered on and on, used in turn, and taken in that
-// order by the receiver; so are the pieces in them.  The pieces of a put follow each other, and only its last one pays:
-// whoever takes them in order need not remember puts.
+// Each starts at a multiple of 32 bytes.  A sender numbers its slots without end and uses them in turn; the receiver
+// takes slots, and the pieces in them, in that order.  The pieces of a put follow each other, and only its last one
+// pays, so a receiver that takes them in order need not remember puts.
 #pragma once
 
 #include <cstddef>

@@ -2,7 +2,7 @@
 // transport/tcp_frame.h — what goes over a tcp connection.
 //
 // First a handshake (handshake.h), then frames: a header and as many bytes as it says.  Numbers are little-endian.  A
-// frame is a put or, of a large one, a part; the parts of a put say the same but for their place and size.
+// frame is a put, or a part of a large put.  The headers of a put's parts differ only in offset and size.
 #pragma once
 
 #include <bit>

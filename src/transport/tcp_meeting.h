@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // transport/tcp_meeting.h — how the ranks of a rail find each other over tcp.
 //
-// Of two ranks the lower one calls, and both prove that they know the World's secret (handshake.h).  Who does not, or
-// says nothing in time, is a stranger: the connection is closed and nothing else happens.  A call that fails is tried
-// again, at the next place of the peer, until the deadline.
+// Of two ranks the lower one calls, and both prove that they know the World's secret (handshake.h).  A caller that
+// does not prove it in time is a stranger: the connection is closed and nothing else happens.  A call that fails is
+// tried again, at the next address of the peer, until the deadline.
 #pragma once
 
 #include <chrono>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // transport/tcp_receiver.h — puts, and parts of puts, that arrive over one tcp connection.
 //
-// Payload goes from the socket to its place in the window; behind it a call reads on into a small buffer, where the
-// next headers, and payloads as small, are found.  A signal is paid after the last byte of its put, over
-// whichever connection that comes.
+// Payload goes from the socket to its place in the window.  The same call reads on into a small buffer, in which the
+// next headers and small payloads are found.  A signal is paid after the last byte of its put, over whichever
+// connection that byte comes.
 #pragma once
 
 #include <array>

@@ -5,7 +5,7 @@
 #include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <time.h>  // linux/errqueue.h needs timespec
+#include <time.h>  // <linux/errqueue.h> needs timespec
 
 #include <algorithm>
 #include <cerrno>

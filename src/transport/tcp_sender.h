@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // transport/tcp_sender.h — puts, and parts of puts, that leave over one tcp connection.
 //
-// They wait in a queue, are sent header and payload together, many in one call, and leave the queue in order, once
-// the kernel no longer needs their source: at once where it copied, when its error queue says so where it did not.
-// A header lies in the queue, so it stays where it is as long as the kernel may read it.
+// They wait in a queue.  One call sends many of them, header and payload together.  They leave the queue in order,
+// when the kernel no longer needs their source: at once if it copied, else when its error queue says so.  A header
+// lies in the queue, so it stays in place as long as the kernel may read it.
 #pragma once
 
 #include <sys/uio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/bench/net_puts_test.cc — what netbench measures is measured on right bytes, and wrong ones are counted.
+// tests/bench/net_puts_test.cc — netbench measures puts whose bytes are right, and counts those that are wrong.
 #include "bench/net_puts.h"
 
 #include <gtest/gtest.h>

@@ -13,8 +13,9 @@ from pathlib import Path
 
 PROGRAM = None
 
-KEYS = {"op", "device", "nodes", "ranks", "launcher", "fabric", "reach", "m", "n", "k", "dtype", "launches", "time_us", "tflops_per_rank",
-        "nvlink_bytes", "network_bytes", "workspace_bytes", "error", "bound", "correct", "commit"}
+KEYS = {"op", "device", "nodes", "ranks", "launcher", "fabric", "reach", "m", "n", "k", "dtype", "launches",
+        "time_us", "tflops_per_rank", "nvlink_bytes", "network_bytes", "workspace_bytes", "error", "bound",
+        "correct", "commit"}
 
 OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
 
@@ -81,8 +82,10 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--split", "compute=1"], "--split"),
     (["run", "gemm_rs", "--device", "cpu", "--split", "compute=1,reduce=0"], "--split"),
     (["run", "gemm_rs", "--device", "cpu", "--split", "compute=1,reduce=1,intra=1"], "--split"),
-    (["run", "gemm_rs", "--split", "send=2"], "--split send is 2; gemm_rs does not have that role: it has reduce, compute"),
-    (["run", "gemm_rs", "--split", "compute=2,reduce=1,intra=1"], "--split intra is 1; gemm_rs does not have that role"),
+    (["run", "gemm_rs", "--split", "send=2"],
+     "--split send is 2; gemm_rs does not have that role: it has reduce, compute"),
+    (["run", "gemm_rs", "--split", "compute=2,reduce=1,intra=1"],
+     "--split intra is 1; gemm_rs does not have that role"),
     (["run", "ag_gemm", "--split", "compute=2,reduce=1"], "it has intra, send, compute"),
     (["run", "gemm_ar", "--split", "compute=2,send=1"], "it has intra, reduce, compute"),
     (["bench", "gemm_rs", "--split", "compute=2,send=1"], "--split send is 1"),
@@ -99,7 +102,8 @@ WRONG_USAGE = [
     (["run", "ag_gemm", "--m", "+16"], "--m is '+16'"),
     (["run", "ag_gemm", "--m", " 16"], "--m is ' 16'"),
     (["run", "ag_gemm", "--m", "\u0663"], "--m is '\u0663'"),
-    (["run", "ag_gemm", "--m", "-9223372036854775809"], "--m is -9223372036854775809; it must be at least -9223372036854775808"),
+    (["run", "ag_gemm", "--m", "-9223372036854775809"],
+     "--m is -9223372036854775809; it must be at least -9223372036854775808"),
     (["run", "ag_gemm", "--nodes", "2147483647", "--ranks", "2147483647"], "--nodes"),
     (["run", "ag_gemm", "--nodes", "-2147483649"], "--nodes"),
     (["run", "ag_gemm", "--seed", "18446744073709551616"], "--seed is 18446744073709551616; it must be at most"),
@@ -205,15 +209,17 @@ class Cli(unittest.TestCase):
         flags = ("--nodes", 2, "--ranks", 2, "--m", 264)
         result = run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1,reduce=1", op="all")
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assert_one_line(run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1", op="all"), 2, "split.reduce is 0")
+        result = run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1", op="all")
+        self.assert_one_line(result, 2, "split.reduce is 0")
 
     def test_ranks_may_be_processes(self):
         for nodes, ranks, net, fabric in ((1, 3, "auto", "none"), (2, 1, "auto", "tcp"), (2, 2, "tcp", "tcp"),
                                           (2, 4, "tcp", "tcp"), (2, 2, "shm", "shm"), (2, 4, "shm", "shm")):
             with self.subTest(f"{nodes}x{ranks} {net}"):
                 self.json.unlink(missing_ok=True)
-                result = run_on_cpu("--launcher", "fork", "--net", net, "--nodes", nodes, "--ranks", ranks, "--m", 33 * nodes * ranks,
-                                    "--n", 65, "--k", 17, "--launches", 5, "--json", self.json, op="all")
+                result = run_on_cpu("--launcher", "fork", "--net", net, "--nodes", nodes, "--ranks", ranks,
+                                    "--m", 33 * nodes * ranks, "--n", 65, "--k", 17, "--launches", 5,
+                                    "--json", self.json, op="all")
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertEqual(len(result.stdout.splitlines()), 2 + len(OPERATORS))  # rank 0 alone prints
                 for op, row in zip(OPERATORS, self.rows(), strict=True):
@@ -247,8 +253,8 @@ class Cli(unittest.TestCase):
     def test_proxies_say_what_they_carried(self):
         for net in ("loopback", "shm", "tcp"):
             self.json.unlink(missing_ok=True)
-            result = run_on_cpu("--nodes", 2, "--ranks", 2, "--m", 132, "--k", 17, "--launches", 3, "--net", net, "--stats",
-                                "--json", self.json)
+            result = run_on_cpu("--nodes", 2, "--ranks", 2, "--m", 132, "--k", 17, "--launches", 3, "--net", net,
+                                "--stats", "--json", self.json)
             self.assertEqual(result.returncode, 0, result.stderr)
             (row,) = self.rows()
             carried = row["proxies"]
@@ -275,8 +281,8 @@ class Cli(unittest.TestCase):
     def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):
         for arguments, word in WRONG_USAGE:
             with self.subTest(" ".join(arguments)):
-                on_cpu = [*arguments, "--device", "cpu"] if "ag_gemm" in arguments and "--device" not in arguments else arguments
-                result = mkernel(*on_cpu)
+                on_cpu = ["--device", "cpu"] if "ag_gemm" in arguments and "--device" not in arguments else []
+                result = mkernel(*arguments, *on_cpu)
                 self.assert_one_line(result, 2, word)
                 self.assertEqual(result.stdout, "")
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/cli/fork_cli_test.py — `mkernel run --launcher fork` whose start goes wrong: told at once, nobody left behind.
+# tests/cli/fork_cli_test.py — `mkernel run --launcher fork` when the start fails: told at once, no process left
+# behind.
 import argparse
 import os
 import resource
@@ -22,8 +23,8 @@ NOBODY_ELSE = 54321  # a user without a name, and without processes
 def run(*flags, program=None, **how):
     """Its result, and the seconds it took."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
-    command = [program or PROGRAM, "run", "ag_gemm", "--device", "cpu", "--launcher", "fork", "--nodes", "2", "--m", "64",
-               "--timeout-ms", str(LONG * 1000), *flags]
+    command = [program or PROGRAM, "run", "ag_gemm", "--device", "cpu", "--launcher", "fork", "--nodes", "2",
+               "--m", "64", "--timeout-ms", str(LONG * 1000), *flags]
     begin = time.monotonic()
     result = subprocess.run(command, capture_output=True, text=True, timeout=LONG + 20, env=environment, **how)
     return result, time.monotonic() - begin
@@ -58,8 +59,8 @@ class Fork(unittest.TestCase):
             os.chmod(folder, 0o755)
             program = shutil.copy(PROGRAM, folder)
             limit = lambda: resource.setrlimit(resource.RLIMIT_NPROC, (6, 6))
-            told = run("--ranks", "8", program=program, user=NOBODY_ELSE, group=NOBODY_ELSE, extra_groups=[], cwd=folder,
-                       preexec_fn=limit)
+            told = run("--ranks", "8", program=program, user=NOBODY_ELSE, group=NOBODY_ELSE, extra_groups=[],
+                       cwd=folder, preexec_fn=limit)
         self.assert_told_soon(told, 1, "no process could be started for rank")
         self.assertEqual(processes_of(NOBODY_ELSE), [])
 

@@ -13,8 +13,8 @@ import unittest
 PROGRAM = None
 MEGABYTE = 1_000_000
 WORLD = ("--device", "cpu", "--nodes", "2", "--ranks", "2", "--m", "64", "--timeout-ms", "1000")
-COMMANDS = (("run", *WORLD), ("run", *WORLD, "--net", "tcp"), ("run", *WORLD, "--launcher", "fork"), ("info",), ("topo",),
-            ("--help",))
+COMMANDS = (("run", *WORLD), ("run", *WORLD, "--net", "tcp"), ("run", *WORLD, "--launcher", "fork"), ("info",),
+            ("topo",), ("--help",))
 NETBENCH = ("netbench", "--sizes", "8,1MiB", "--seconds", "0.01")  # has a deadline of 20 s of its own
 SIMULATED = (("fuzz", "--seeds", "1..40"), ("sim", "gemm_ar", "--m", "4096"))
 NOT_INHERITED = ("MKERNEL_", "RANK", "WORLD_SIZE", "OMPI_", "PMI_", "SLURM_")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/cli/streams_cli_test.py — standard streams that are closed, full or read by nobody, and files that are.
+# tests/cli/streams_cli_test.py — standard streams and files that are closed, full, or read by nobody.
 import argparse
 import json
 import os
@@ -93,8 +93,8 @@ class Streams(unittest.TestCase):
         read_end, write_end = os.pipe()
         os.close(read_end)
         try:
-            return subprocess.run([PROGRAM, *command], stdout=write_end, stderr=subprocess.PIPE, text=True, timeout=SOON,
-                                  env=environment())
+            return subprocess.run([PROGRAM, *command], stdout=write_end, stderr=subprocess.PIPE, text=True,
+                                  timeout=SOON, env=environment())
         finally:
             os.close(write_end)
 
@@ -109,13 +109,14 @@ class Streams(unittest.TestCase):
         self.assertEqual(text, shell("", "--help").stdout)
 
     def test_a_full_json_file_is_said_and_exits_with_1(self):
-        self.for_each(WITH_JSON, lambda command: self.assert_said(shell("", *command, "--json", "/dev/full"), 1, "--json",
-                                                                  "/dev/full", "No space left"))
+        self.for_each(WITH_JSON, lambda command: self.assert_said(
+            shell("", *command, "--json", "/dev/full"), 1, "--json", "/dev/full", "No space left"))
 
     def test_a_full_trace_file_is_said_and_exits_with_1(self):
         if not exists(FUZZ):
             self.skipTest("this build has no simulator")
-        self.assert_said(shell("", "fuzz", "ag_gemm", "--seed", 1, "--trace", "/dev/full"), 1, "--trace", "No space left")
+        result = shell("", "fuzz", "ag_gemm", "--seed", 1, "--trace", "/dev/full")
+        self.assert_said(result, 1, "--trace", "No space left")
 
     def test_a_file_that_cannot_be_opened_is_wrong_usage(self):
         fifo = self.folder / "fifo"

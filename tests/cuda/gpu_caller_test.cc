@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cuda/gpu_caller_test.cc — whoever calls: on the default stream, or from a thread that has not used CUDA.
+// tests/cuda/gpu_caller_test.cc — calls on the default stream, and from a thread that has not used CUDA.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 

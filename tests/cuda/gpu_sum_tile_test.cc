@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/cuda/gpu_sum_tile_test.cc — what operators that sum over ranks alone have on a GPU: a choice of tiles, any M.
+// tests/cuda/gpu_sum_tile_test.cc — GPU features of the summing operators only: their choice of tiles, and any M.
 #include <gtest/gtest.h>
 
 #include "ops/gemm/gemm_problem.h"

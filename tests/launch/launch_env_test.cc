@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/launch/launch_env_test.cc — from the variables of launchers to ranks and worlds, and what is wrong with others.
+// tests/launch/launch_env_test.cc — launcher variables become ranks and worlds; wrong ones are refused with a reason.
 #include "runtime/launch_env.h"
 
 #include <gtest/gtest.h>

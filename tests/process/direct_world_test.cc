@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/process/direct_world_test.cc — worlds of processes whose NICs reach the windows of devices themselves, and what
-// those do whose NICs cannot.
+// tests/process/direct_world_test.cc — worlds of processes whose NICs reach device windows themselves, and worlds
+// where a NIC cannot.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

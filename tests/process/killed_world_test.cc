@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/process/killed_world_test.cc — what worlds of processes leave behind: nothing, however and whenever they end.
+// tests/process/killed_world_test.cc — worlds of processes leave nothing behind, however and whenever they end.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -56,7 +56,7 @@ def own_names(variables, launcher):
 
 
 def flags_of(variables, flags):
-    """All flags, those of `flags` in place of the usual.  Where the launcher's size is in question, it says what the world is."""
+    """The usual flags, replaced by those in `flags`.  A test of SIZE leaves out SHAPE: the launcher says the size."""
     usual = [*FLAGS[1:], *(() if "SIZE" in variables else SHAPE)]
     pairs = dict(zip(usual[::2], usual[1::2])) | dict(zip(flags[::2], flags[1::2]))
     alone = flags[-1:] if len(flags) % 2 else ()

@@ -25,7 +25,8 @@ class Link:
         try:
             for name in self.names:
                 self.ip("netns", "add", name)
-            self.ip("-n", self.names[0], "link", "add", "wire", "type", "veth", "peer", "name", "wire", "netns", self.names[1])
+            self.ip("-n", self.names[0], "link", "add", "wire", "type", "veth",
+                    "peer", "name", "wire", "netns", self.names[1])
             for name, host in zip(self.names, self.hosts):
                 self.ip("-n", name, "address", "add", host + "/24", "dev", "wire")
                 for device in ("lo", "wire"):

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # tests/reliability/kills.py — kills and stops ranks of `mkernel run` at random moments, and judges what happens.
 #
-# Of each case it is asked: did every other process end within the timeout and one second more; is the exit code not 0;
-# does the last line name the victim; is nothing left behind.  A case is made from --seed and its number alone, so
-# --case runs one of them again.  Exits with 1 if a case fails.
+# For each case it checks: every other process ended within the timeout and one second more; the exit code is not 0;
+# the last line names the victim; nothing is left behind.  A case follows from --seed and its number alone, so --case
+# runs one of them again.  Exits with 1 if a case fails.
 import argparse
 import itertools
 import json

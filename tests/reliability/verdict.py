@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-# tests/reliability/verdict.py — how a run is judged whose rank was killed or stopped; the table of all verdicts.
+# tests/reliability/verdict.py — how a run whose rank was killed or stopped is judged; the table of all verdicts.
 import re
 from pathlib import Path
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/sim/calibration_test.py — predictions of the scale model stay as near to what was measured as documented.
+# tests/sim/calibration_test.py — predictions of the scale model are as close to measurements as docs/simulation.md
+# says.
 #
 # usage: calibration_test.py MKERNEL RESULTS_FOLDER [--table]
 #
-# Every row that was measured with the splits and kernels of today is predicted: those of h200-scale.jsonl, and those of
-# one node in h200-splits.jsonl.  --table prints them as docs/simulation.md has them.
+# Predicts every row that was measured with the present splits and kernels: those of h200-scale.jsonl, and those of one
+# node in h200-splits.jsonl.  --table prints them as docs/simulation.md has them.
 import json
 import subprocess
 import sys
@@ -55,7 +56,8 @@ for row in measured():
         print(f"| {row['op']} | {row['nodes']}×{row['ranks']} | {row['m']}×{row['n']}×{row['k']} | "
               f"{row['fused_us']:.0f} | {time:.0f} | {time / row['fused_us']:.3f} |")
 mean = sum(errors) / len(errors)
-print(f"{len(errors)} rows: mean error {mean:.3f}, worst {max(errors):.3f}, above {BAR}: {sum(e > BAR for e in errors)}")
+print(f"{len(errors)} rows: mean error {mean:.3f}, worst {max(errors):.3f}, "
+      f"above {BAR}: {sum(e > BAR for e in errors)}")
 assert len(errors) == 46, "rows are missing"
 assert not too_far, "\n".join(too_far)
 assert mean <= MEAN_BAR

@@ -44,7 +44,8 @@ WRONG_USAGE = [
     (["sim", "gemm_rs", "--split", "compute=100,reduce=257"], "--split"),
     (["sim", "gemm_ar", "--m", "1000", "--n", "8192", "--k", "64"], "--m"),
     (["sim", "gemm_ar", "--split", "compute=100,reduce=4"], "--split"),
-    (["sim", "gemm_ar", "--split", "compute=100,reduce=4,send=1"], "--split send is 1; gemm_ar does not have that role"),
+    (["sim", "gemm_ar", "--split", "compute=100,reduce=4,send=1"],
+     "--split send is 1; gemm_ar does not have that role"),
     (["sim", "ag_gemm", "--m", "1e3"], "--m is '1e3'"),
     (["fuzz", "--seeds", ".."], "--seeds is '..'"),
     (["fuzz", "--seeds", "1..18446744073709551616"], "--seeds is 1..18446744073709551616"),
@@ -175,7 +176,7 @@ class SimCommandLine(unittest.TestCase):
     def test_fuzz_without_memory_says_so(self):
         for megabytes in (24, 32, 48, 64, 96, 128, 160):
             with self.subTest(megabytes=megabytes):
-                # Beyond the program itself: with all its kernels it is large, and killed at its start if it does not fit.
+                # On top of the program's size: it is large with all its kernels, and killed if it does not fit.
                 limit = f"ulimit -v {megabytes * 1024 + os.path.getsize(PROGRAM) // 1024}; exec \"$@\""
                 result = subprocess.run(
                     ["bash", "-c", limit, "bash", PROGRAM, "fuzz", "--seeds", "1..60", "--launches", "8"],

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# tests/softroce/guest_init.sh — the guest's first process: loads modules, runs /out/command in the host's tree, powers off.
+# tests/softroce/guest_init.sh — the guest's init: loads modules, runs /out/command in the host's tree, powers off.
 #
 # The host's tree is read-only below a layer in memory, so that the command may write anywhere and change nothing.
 # Its exit status is left in /out/status, which the host sees; without that file the guest did not come so far.

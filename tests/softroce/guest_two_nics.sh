@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # tests/softroce/guest_two_nics.sh — inside the guest: a world of 2x2 processes whose nodes have a device each.
 #
-# guest_two_nics.sh COUNTS PROGRAM [flags]: starts PROGRAM once a rank, with torchrun's variables.  COUNTS gets a line with
-# the bytes that left both ends of the wire meanwhile.
+# guest_two_nics.sh COUNTS PROGRAM [flags]: starts PROGRAM once per rank, with torchrun's variables.  Writes one line to
+# the file COUNTS: the bytes that each end of the wire sent meanwhile.
 set -uo pipefail
 counts=$1
 shift

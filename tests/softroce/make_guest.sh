@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# tests/softroce/make_guest.sh — makes the kernel and the initramfs of a guest with soft-RoCE devices: make_guest.sh FOLDER
+# tests/softroce/make_guest.sh — makes the kernel and the initramfs of a guest with soft-RoCE devices.
 #
-# The kernel is Debian's: its package is downloaded and unpacked, never installed.  What it leaves is FOLDER/vmlinuz and
-# FOLDER/initrd.gz, the second one last and only if the guest has run here with its devices: who finds it has a guest.
+# make_guest.sh FOLDER: writes FOLDER/vmlinuz and FOLDER/initrd.gz.  The kernel is Debian's: its package is downloaded
+# and unpacked, never installed.  initrd.gz is written last, and only if the guest has run here with its devices: where
+# that file exists, the guest works.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 modules=(virtio_pci 9p 9pnet_virtio overlay veth ib_uverbs rdma_rxe crc32_generic crc32c_generic)

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: MIT
 # tests/softroce/run_guest.sh — runs a command in the guest: run_guest.sh GUEST OUT SECONDS COMMAND…
 #
-# GUEST is the folder that make_guest.sh made; OUT is a folder that the guest sees as /out and may write to.  The command
-# sees the host's files and has the same current folder.  The exit status is the command's, or 125 where the guest did not
-# finish within SECONDS.  The processor is emulated: about 20 times slower, but on every machine.
+# GUEST is the folder that make_guest.sh made.  OUT is a folder that the guest sees as /out and may write to.  The
+# command sees the host's files and has the same current folder.  The exit status is the command's, or 125 if the guest
+# did not finish within SECONDS.  The processor is emulated: about 20 times slower, but it runs on every machine.
 set -uo pipefail
 guest=$1 out=$2 seconds=$3
 shift 3

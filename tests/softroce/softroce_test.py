@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/softroce/softroce_test.py — the fabric verbs on real devices: the kernel's soft-RoCE driver, in a virtual machine.
+# tests/softroce/softroce_test.py — the verbs fabric on devices of the kernel's soft-RoCE driver, in a virtual machine.
 #
 # The guest boots once and runs all parts in turn, each with a limit of its own; the tests look at what they left.  Its
 # processor is emulated, so everything is small.  Skipped where there is no guest.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// tests/support/device_memory.h — memory that plays a GPU's: NICs need a way to register it, and what they write is
+// tests/support/device_memory.h — memory that plays a GPU's: NICs need a way to register it, and what they write shows
 // late.
 //
-// A GPU may still read old bytes after a NIC's completion, until it is told to settle; here it reads them always until
-// then, so who tells of such bytes too early is found out.  Tests add memory and settle it; software NICs look it up,
-// and leave there what they write.  Known to a process as a whole, which is why it is a library of its own.
+// A GPU may read old bytes after a NIC's completion, until it is told to settle.  This memory always shows old bytes
+// until then, so a fabric that signals such bytes too early is found.  Tests add memory and settle it; software NICs
+// look it up and write to it.  There is one list of such memory per process, which is why it is a library of its own.
 #pragma once
 
 #include <cstddef>

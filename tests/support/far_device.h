@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
-// tests/support/far_device.h — one rank of a world of processes whose windows are as a GPU's: out of reach of NICs that
-// cannot register them, late to show what NICs write, and not to be freed while another process has them mapped.
+// tests/support/far_device.h — one rank of a world of processes whose windows behave like a GPU's.
+//
+// NICs that cannot register them do not reach them; what NICs write shows late; and they must not be freed while
+// another process has them mapped.
 #pragma once
 
 #include <fcntl.h>

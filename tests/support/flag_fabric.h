@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// tests/support/flag_fabric.h — a fabric as one should not write it: bytes first, then a flag by another write.
+// tests/support/flag_fabric.h — a fabric with a planted mistake: it writes the bytes, then a flag with another write.
 //
-// The receiver looks at the flag in its memory and believes that what was written before has landed.  Where messages
-// pass each other that is wrong; with it tests show that the software NIC finds such a mistake.
+// The receiver looks at the flag in its memory and assumes that earlier writes have landed.  That is wrong where
+// messages overtake each other; tests use it to show that the software NIC finds such a mistake.
 #pragma once
 
 #include <array>

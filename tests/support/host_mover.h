@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT
 // tests/support/host_mover.h — a Mover over memory that nobody else can touch, and that is late.
 //
-// What a registry holds of FarMemory are addresses without memory: who reads or writes there, as a fabric would that
-// takes a GPU's window for its own, crashes.  Only a HostMover knows where the bytes are, and a NIC that it lets find
-// them: what that writes is not to be seen before the Mover has settled it.  It does what it was asked
-// some polls later, reads and landings each in order, and tells still later; until then it spoils what nobody may look
-// at.
+// The registry holds addresses without memory (FarMemory): a fabric that takes a GPU's window for its own and reads or
+// writes there crashes.  Only a HostMover knows where the bytes are, and a NIC that it lets find them; what that NIC
+// writes shows only after the Mover has settled it.  The Mover does what it was asked some polls later, reads and
+// landings each in order, and reports it still later; until then it spoils the bytes that nobody may look at.
 #pragma once
 
 #include <gtest/gtest.h>

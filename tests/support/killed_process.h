@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/support/killed_process.h — a process that is killed at a moment of its work, as by an operator or the kernel.
+// tests/support/killed_process.h — a process that is killed at a chosen moment of its work.
 #pragma once
 
 #include <sys/wait.h>

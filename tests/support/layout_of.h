@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/support/layout_of.h — an operator's layout as AnyLayout; for the files that hold the rows.
 //
-// Facts says of a Layout what tests expect of it: signals_used of a rank in a world of several, notes and turn.
+// Facts says what tests expect of a Layout: signals_used of a rank in a world of several, notes and turn.
 #pragma once
 
 #include "ops/gemm/gemm_ledger.h"

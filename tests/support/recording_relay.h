@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/support/recording_relay.h — somebody on the way between callers and a listener, who writes down all bytes and
-// may change those of the listener.
+// tests/support/recording_relay.h — a relay between callers and a listener that records all bytes and may change those
+// of the listener.
 #pragma once
 
 #include <poll.h>

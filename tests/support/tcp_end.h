@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/support/tcp_end.h — rank 1 of two is a tcp fabric, rank 0 strangers who know the secret, one a connection.
+// tests/support/tcp_end.h — rank 1 of two is a tcp fabric; rank 0 is played by strangers who know the secret, one per
+// connection.
 #pragma once
 
 #include <gtest/gtest.h>

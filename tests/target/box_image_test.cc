@@ -125,7 +125,8 @@ TYPED_TEST(BoxImages, WhatANarrowBoxThrowsAwayLiesBehindIt) {
   for (int cols = TypeParam::kVectorCols; cols < TypeParam::kBoxCols; cols += TypeParam::kVectorCols) {
     EXPECT_LE((TypeParam{kSide, cols}.box_bytes(0, 0)), TypeParam::kUnusedVector) << cols;
   }
-  EXPECT_EQ(TypeParam::kUnusedVector + TypeParam::kVectorBytes, (TypeParam{kSide, TypeParam::kBoxCols}.box_bytes(0, 0)));
+  const TypeParam full{kSide, TypeParam::kBoxCols};
+  EXPECT_EQ(TypeParam::kUnusedVector + TypeParam::kVectorBytes, full.box_bytes(0, 0));
 }
 
 }  // namespace

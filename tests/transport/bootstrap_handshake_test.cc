@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/transport/bootstrap_handshake_test.cc — who has seen or stood in a meeting of before gets into no other one.
+// tests/transport/bootstrap_handshake_test.cc — bytes recorded at one meeting admit nobody to another.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/transport/direct_fabric_test.cc — NICs that reach a device's windows themselves: what the Mover is left with,
-// and that no signal is there before its bytes.
+// tests/transport/direct_fabric_test.cc — NICs that reach a device's windows themselves: what is left to the Mover,
+// and no signal before its bytes.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/transport/staged_fabric_test.cc — slots on their way: what is wrong with one is found, and none is waited for
-// for ever.
+// tests/transport/staged_fabric_test.cc — slots on their way: a wrong slot is found, and no wait for a slot is
+// endless.
 #include "transport/staged_fabric.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tests/transport/tcp_handshake_test.cc — who has seen or stood in for a peer's tcp port gets into no other connection.
+// tests/transport/tcp_handshake_test.cc — bytes recorded at a peer's tcp port admit nobody to another connection.
 #include <gtest/gtest.h>
 
 #include <future>

@@ -15,6 +15,11 @@ GOOD = {f"src/{layer}/{layer}_part.h": "" for layer in ("base", "core", "transpo
 GOOD |= {"src/target/cpu/cpu_part.h": "", "include/mkernel/error.h": "", "include/mkernel/world.h": "",
          "tests/some_test.cc": ""}
 
+# A document that keeps every rule, with lines as long as they may be.
+LONG_ROW = "| " + " | ".join(["long cell " * 15] * 3) + " |\n"
+DOCUMENT = ("ü" * 60 + " " + "ü" * 59 + "\nSee `src/core/core_part.h` and `core/core_part.h`.\n"
+            "- https://example.com/" + "a" * 200 + ".md\n" + LONG_ROW)
+
 # The one rule that must fail, and what is wrong: files with their bodies.
 BROKEN = {
     "test_every_quoted_include_names_a_file_of_the_tree": {"src/core/a.h": '#include "core/gone.h"\n'},
@@ -29,6 +34,8 @@ BROKEN = {
     "test_conditional_compilation_is_in_macros_only": {"src/core/a.h": "#ifdef __linux__\n#endif\n"},
     "test_basenames_are_unique": {"src/core/a.h": "", "src/ops/a.h": ""},
     "test_no_file_is_long": {"src/core/a.h": "\n" * 401},
+    "test_no_line_is_long": {"src/core/a.h": "// " + "long " * 23 + "one\n"},
+    "test_paths_in_documents_and_comments_exist": {"src/core/a.h": "// As in core/gone.h.\n"},
     "test_the_environment_is_read_in_one_place": {"src/runtime/a.cc": 'const char* x = getenv("X");\n'},
     "test_nothing_is_left_to_do": {"src/core/a.h": "// TO" "DO: think\n"},
     "test_every_layer_of_src_is_known": {"src/misc/a.h": ""},
@@ -39,8 +46,11 @@ BROKEN_TEXTS = {
     "test_every_header_guards_itself_with_pragma_once": {
         "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/a.h — a part.\n"},
     "test_every_file_opens_with_its_licence_and_its_own_name": {
-        "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/b.h — a part.\n#pragma once\n"},
+        "src/core/a.h": "// SPDX-License-Identifier: MIT\n// core/core_part.h — a part.\n#pragma once\n"},
     "test_every_build_file_and_script_states_its_licence": {"tests/CMakeLists.txt": "project(x)\n"},
+    "test_no_line_is_long": {"docs/a.md": "long " * 23 + "words\n```\n" + LONG_ROW + "```\n"},
+    "test_paths_in_documents_and_comments_exist": {"docs/a.md": "See `src/core/gone.h`.\n"},
+    "test_no_cell_of_a_table_is_long": {"docs/a.md": "| a | " + "long cell " * 16 + "a | b |\n"},
 }
 
 
@@ -61,7 +71,7 @@ def failing_rules(texts):
 
 
 class BadTree(unittest.TestCase):
-    good = {name: whole_text(name, body) for name, body in GOOD.items()}
+    good = {name: whole_text(name, body) for name, body in GOOD.items()} | {"docs/good.md": DOCUMENT}
 
     def test_a_good_tree_breaks_no_rule(self):
         self.assertEqual(failing_rules(self.good), [])

@@ -60,11 +60,12 @@ class Headers(unittest.TestCase):
 
     def test_each_header_compiles_alone(self):
         cuda = [f"-isystem{folder}" for folder in OPTIONS.cuda_include]
-        headers = [h for h in TREE.code({".h"}) if not reaches(h, tuple(OPTIONS.without), set()) and not opens_a_source(h)]
+        without = tuple(OPTIONS.without)
+        headers = [h for h in TREE.code({".h"}) if not reaches(h, without, set()) and not opens_a_source(h)]
         self.assertGreater(len(headers), 30)
         flags = ["-std=c++20", "-fsyntax-only", *WARNINGS, *include_flags(OPTIONS.generated), *cuda]
-        self.each_compiles(
-            headers, lambda header: [OPTIONS.cxx, *flags, "-include", str(TREE.root / header), "-x", "c++", "/dev/null"])
+        command = [OPTIONS.cxx, *flags, "-x", "c++", "/dev/null", "-include"]
+        self.each_compiles(headers, lambda header: [*command, str(TREE.root / header)])
 
     # To PTX: whatever is wrong with a header is found by then, in a third of the time.
     def nvcc(self, *sources):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/tree/tree_test.py — rules of the source tree: includes point down, names are unique, files are short.
+# tests/tree/tree_test.py — rules of the source tree: includes point down, names are unique, files and lines are short.
 #
 # Each test collects what breaks its rule and expects nothing.
 import argparse
@@ -31,7 +31,8 @@ OS_HEADERS = {
     "atomic", "barrier", "chrono", "condition_variable", "cstdlib", "filesystem", "fstream", "future", "iostream",
     "latch", "mutex", "semaphore", "shared_mutex", "stop_token", "thread", "ctime", "csignal",
 }
-OS_HEADER = re.compile(r"^(sys|linux|netinet|arpa|infiniband|boost)/|^(unistd|pthread|fcntl|poll|dlfcn|time|signal|errno|sched)\.h$")
+OS_HEADER = re.compile(
+    r"^(sys|linux|netinet|arpa|infiniband|boost)/|^(unistd|pthread|fcntl|poll|dlfcn|time|signal|errno|sched)\.h$")
 MAY_SEE = {("src/base/atomics.h", "atomic")}
 
 CUDA_HEADER = re.compile(r"^(cuda|cublas|cooperative_groups|nv/|cub/|cute/|cutlass/)")
@@ -41,7 +42,15 @@ CONDITIONAL = re.compile(r"^\s*#\s*(if|ifdef|ifndef|elif|else)\b", re.MULTILINE)
 UNFINISHED = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 SPDX = "SPDX-License-Identifier: MIT"
 LONGEST = 400
+LONGEST_LINE = 120
+LONGEST_CELL = 160
 OPENS_WITH_ITS_PATH = CODE | {".py", ".sh"}
+SCRIPTS = {"mk", ".ci/run"}  # those without a suffix
+HAS_SHORT_LINES = OPENS_WITH_ITS_PATH | {".txt", ".cmake", ".md"}
+# A path as prose names it: with a folder, and a suffix of this tree.  xyz is whatever a reader adds.
+NAMED_PATH = re.compile(r"(?<![\w./<~$-])(?:[\w.-]+/)+(?!xyz|op_xyz)[\w-]+\.(?:h|cc|cuh|cu|py|sh|md|cmake|jsonl)\b")
+COMMENT = re.compile(r"//.*")
+CELL_BORDER = re.compile(r"(?<!\\)\|")
 MAY_SHARE_A_NAME = {"CMakeLists.txt", "README.md", "__init__.py", ".gitignore"}
 
 READS_THE_ENVIRONMENT = "src/runtime/environment.cc"
@@ -52,6 +61,22 @@ TREE = None
 def own_name(file):
     """How a file calls itself: without src/ or include/."""
     return "/".join(file.parts[1:] if file.parts[0] in {"src", "include"} else file.parts)
+
+
+def document_lines(text):
+    """Triples (number, line, is_row) of a Markdown text; is_row: the line is a row of a table."""
+    in_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        in_code ^= line.lstrip().startswith("```")
+        yield number, line, not in_code and line.lstrip().startswith("|")
+
+
+def long_lines(file):
+    """Numbers of the lines that are too long.  Rows of tables and links on a line of their own cannot be broken."""
+    if file.suffix != ".md":
+        return [n for n, line in enumerate(TREE.text(file).splitlines(), 1) if len(line) > LONGEST_LINE]
+    return [n for n, line, is_row in document_lines(TREE.text(file))
+            if len(line) > LONGEST_LINE and not is_row and not re.fullmatch(r"\s*(- )?\S+", line)]
 
 
 class Includes(unittest.TestCase):
@@ -160,12 +185,31 @@ class Files(unittest.TestCase):
         self.assertEqual(found, [])
 
     def test_every_build_file_and_script_states_its_licence(self):
-        scripts = [f for f in TREE.files if f.name == "CMakeLists.txt" or f.suffix == ".cmake" or str(f) in {"mk", ".ci/run"}]
+        scripts = [f for f in TREE.files if f.name == "CMakeLists.txt" or f.suffix == ".cmake" or str(f) in SCRIPTS]
         self.assertEqual([str(f) for f in scripts if SPDX not in "\n".join(TREE.text(f).splitlines()[:2])], [])
 
     def test_no_file_is_long(self):
         files = [f for f in TREE.files if f.suffix in OPENS_WITH_ITS_PATH]
         self.assertEqual([f"{f}: {n} lines" for f in files if (n := TREE.text(f).count("\n")) > LONGEST], [])
+
+    def test_no_line_is_long(self):
+        files = [f for f in TREE.files if f.suffix in HAS_SHORT_LINES or str(f) in SCRIPTS]
+        self.assertEqual([f"{f}:{number}" for f in files for number in long_lines(f)], [])
+
+    def test_no_cell_of_a_table_is_long(self):
+        found = []
+        for file in TREE.code({".md"}):
+            for number, line, is_row in document_lines(TREE.text(file)):
+                if is_row and any(len(cell.strip()) > LONGEST_CELL for cell in CELL_BORDER.split(line)):
+                    found.append(f"{file}:{number}")
+        self.assertEqual(found, [])
+
+    def test_paths_in_documents_and_comments_exist(self):
+        found = []
+        for file in TREE.code(CODE | {".md"}):
+            prose = TREE.text(file) if file.suffix == ".md" else "\n".join(COMMENT.findall(TREE.text(file)))
+            found += [f"{file} names {path}" for path in NAMED_PATH.findall(prose) if TREE.resolve(file, path) is None]
+        self.assertEqual(found, [])
 
     def test_the_environment_is_read_in_one_place(self):
         files = [f for f in TREE.code() if f.parts[0] not in {"tests", "bench"} and str(f) != READS_THE_ENVIRONMENT]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/ag_gemm/ag_gemm_configs.h — the tilings that exist.
+// ops/ag_gemm/ag_gemm_configs.h — the tile shapes of AllGather+GEMM on each target.
 #pragma once
 
 #include "ops/ag_gemm/ag_gemm_problem.h"

@@ -8,20 +8,20 @@
 //   send      a few    ready[rail peer]                        landed[own node, part] at every rail peer (put);
 //                                                              where nobody has peers, arrived[own, chunk]
 //
-// On a GPU in a world of one node intra workers are as many as compute workers, each beside one (core/roles.h).
+// On a GPU in a world of one node there are as many intra workers as compute workers, one beside each (core/roles.h).
 //
-// A shard crosses each rail once and is spread inside the node by the rank it reached.  A chunk moves in parts, each
-// passed on as it lands, so that several workers share it and no step waits for a whole one; `arrived` counts parts.
+// A shard crosses each rail once.  The rank that it reaches spreads it inside its node.  A chunk moves in parts.  Each
+// part is passed on when it lands, so several workers share a chunk and no step waits for a whole one; `arrived`
+// counts parts.
 //
-// Rows are computed in the order in which they come: own ones, the peers' shard after shard, then node after node, and
-// of a node the first row block of every shard, the second of every shard, …: they come side by side, each over its
-// rail.
+// Rows are computed in the order in which they arrive: own rows; the peers', shard after shard; then other nodes',
+// node after node.  The shards of a node arrive side by side, each over its own rail, so they are taken in turn: the
+// first row block of every shard, then the second of every shard, and so on.
 //
-// Hand-back: the gathered window is written by others, so nobody may write launch e+1 into it while
-// its owner still computes launch e.  Launches of a rank follow each other, so an owner that has begun
-// launch e+1 has finished e: the first intra worker says so to the node (ready), the first send worker
-// to the rails.  What a put reads, the own rows in the gathered window, is written by send workers
-// after they settled the puts of the launch before.
+// Hand-back: the gathered window is written by others, so nobody may write launch e+1 into it while its owner still
+// computes launch e.  Launches of a rank follow each other, so an owner that has begun launch e+1 has finished e.  The
+// first intra worker says so to the node (ready), the first send worker to the rails.  Puts read the rank's own rows
+// in the gathered window; send workers write them only after they have settled the puts of the launch before.
 #pragma once
 
 #include "base/macros.h"

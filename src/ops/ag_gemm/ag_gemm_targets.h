@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/ag_gemm/ag_gemm_targets.h — what the public call is made of.
+// ops/ag_gemm/ag_gemm_targets.h — the plan and the launch of one rank, for the public call, tools and tests.
 #pragma once
 
 #include "ops/ag_gemm/ag_gemm_problem.h"

@@ -9,12 +9,15 @@
 //   before_store(m, layout, tile)             waits until its result may be written
 //   after_store(m, layout, tile)              tells that it was written
 //
-// Its layout says where a tile's rows lie (rows_place, rows_bytes), into how many images its result goes (num_images;
-// none means that it goes to C), whose those are (receiver) and where it lies at the first (image_at); it lies at the
-// same place at all.
+// The operator's layout has
 //
-// A body is what a target does inside a tile: load, multiply, hand_over (the product leaves the accumulators), and then
-// store(tile, to), into an image, or write(tile), into C.
+//   rows_place, rows_bytes   where the tile's rows of A lie
+//   num_images               how many images get the result; 0 means that it goes to C
+//   receiver                 which rank has the i-th image
+//   image_at                 where the tile lies in the first image; it lies at the same place in all of them
+//
+// A body is what a target does inside a tile: load, multiply, hand_over (the product leaves the accumulators), and
+// then store(tile, to) into an image, or write(tile) into C.
 #pragma once
 
 #include "base/macros.h"

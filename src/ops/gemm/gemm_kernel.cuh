@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ops/gemm/gemm_kernel.cuh — the persistent kernel of every GEMM operator.
 //
-// Compute blocks load, multiply and store tiles; other blocks, and warps inside compute blocks, communicate.  What each
-// waits for and tells is the protocol of the Layout (compute.h), which also says
+// Compute blocks load, multiply and store tiles.  Other blocks, and warps inside compute blocks, communicate.  The
+// protocol of the Layout says what each waits for and tells (gemm_compute.h).  The Layout also has
 //
 //   Configs       the tiles there are (gemm_config.h)
 //   kGathers      rows of other ranks come through a window; own rows are loaded first and at once

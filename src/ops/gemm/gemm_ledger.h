@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ops/gemm/gemm_ledger.h — the protocols of GEMM operators, on the ledger.
 //
-// A Layout brings its protocol along by its namespace.
+// The protocol is found through the namespace of the Layout.
 #pragma once
 
 #include "ops/account.h"

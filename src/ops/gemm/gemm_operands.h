@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm/gemm_operands.h — what one rank brings to a launch of a GEMM operator, whichever it is.
+// ops/gemm/gemm_operands.h — the tensors and options of one rank in a launch of any GEMM operator.
 #pragma once
 
 #include "mkernel/ag_gemm.h"

@@ -2,9 +2,9 @@
 // ops/gemm/gemm_sim.h — the protocols of GEMM operators under virtual time.
 //
 // GemmData holds the inputs and outputs of every launch, so that a run on a small problem is checked element by
-// element; predictions of large ones go without.  With data, the load, maths and store jobs of a compute block are
-// fibres of their own, as they are warps of their own on a GPU; without, one fibre does all of a tile,
-// which is what the costs are fitted to, and lets large worlds fit.
+// element. Predictions of large problems have no data.  With data, the load, maths and store jobs of a compute block
+// are separate fibres, as they are separate warps on a GPU.  Without data, one fibre does all of a tile: the costs are
+// fitted to that, and large worlds fit into memory.
 #pragma once
 
 #include <cstdint>

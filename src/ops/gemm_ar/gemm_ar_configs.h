@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm_ar/gemm_ar_configs.h — the tilings that exist: those of GEMM+ReduceScatter, for both paths.
+// ops/gemm_ar/gemm_ar_configs.h — the tile shapes of GEMM+AllReduce on each target: those of GEMM+ReduceScatter, for
+// both paths.
 #pragma once
 
 #include "ops/gemm_rs/gemm_rs_configs.h"

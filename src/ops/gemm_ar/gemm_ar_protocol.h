@@ -8,12 +8,13 @@
 //   intra     a few     finished[owner, tile], of every        finished[owner, tile] at the node's peers, of
 //                       other owner's tiles                    tiles that came over its rail
 //
-// An owner finishes a tile once, keeps it in its final window and puts it there at its rail peers.  So
-// each node has every tile at its holder, and each rank pulls what it does not hold from there into C:
-// all ranks get the same bits.
+// An owner finishes a tile once, keeps it in its final window and puts it there at its rail peers.  So each node has
+// every tile at its holder, and each rank pulls the tiles that it does not hold from there into C: all ranks get the
+// same bits.
 //
-// Hand-back: finished tiles need none besides that of ReduceScatter.  One of launch e+1 contains products
-// that every rank made in e+1, after it had gathered all of e: whoever can write one, may.
+// Hand-back: finished tiles need none besides that of ReduceScatter.  A finished tile of launch e+1 contains products
+// that every rank made in e+1, after it had gathered all of e.  So a rank that has such a tile may overwrite the one
+// of e.
 //
 // A body has, besides those of ReduceScatter:
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm_ar/gemm_ar_targets.h — what the public call is made of.
+// ops/gemm_ar/gemm_ar_targets.h — the plan and the launch of one rank, for the public call, tools and tests.
 //
-// A path is kOneShot or kTwoShot here, and a plan is one of that path.
+// A path is kOneShot or kTwoShot here, and a plan belongs to one of them.
 #pragma once
 
 #include "ops/gemm_ar/gemm_ar_problem.h"

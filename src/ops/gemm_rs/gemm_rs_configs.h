@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm_rs/gemm_rs_configs.h — the tilings that exist.
+// ops/gemm_rs/gemm_rs_configs.h — the tile shapes of GEMM+ReduceScatter on each target.
 //
-// Bands are lower than those of AllGather+GEMM: a band is reduced when all owners' tiles of it are made,
-// and the network should not wait long for the first.
+// Bands are lower than those of AllGather+GEMM.  A band can be reduced only when the tiles of all owners in it are
+// made, and the network should not wait long for the first band.
 #pragma once
 
 #include "ops/gemm/gemm_problem.h"

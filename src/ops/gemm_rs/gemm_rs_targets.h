@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm_rs/gemm_rs_targets.h — what the public call is made of.
+// ops/gemm_rs/gemm_rs_targets.h — the plan and the launch of one rank, for the public call, tools and tests.
 #pragma once
 
 #include "ops/gemm_rs/gemm_rs_problem.h"

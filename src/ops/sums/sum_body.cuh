@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ops/sums/sum_body.cuh — what a warp does with images of tiles; the bodies of gemm_rs_protocol.h on an SM.
+// ops/sums/sum_body.cuh — what a warp on an SM does with images of tiles: the bodies that gemm_rs_protocol.h and
+// gemm_ar_protocol.h call.
 #pragma once
 
 #include "core/rank_view.h"

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT
 // target/ledger/ledger.h — proof by accounts: what is paid into each signal is what is awaited.
 //
-// Nothing runs.  Every worker of every rank is walked through its protocol once per launch; waits and
-// adds are only written down.  After each launch a signal must have been paid, over all launches so
-// far, exactly what everybody awaited who waited for it: less is a hang, more lets a later launch through too
-// early, and who awaits less than others cannot know whose payments it saw.  Three things are exempt, each with rules
+// Nothing runs.  Every worker of every rank is walked through its protocol once per launch; waits and adds are only
+// written down.  After each launch, and over all launches so far, a signal must have been paid exactly what every
+// waiter awaited.  If less is paid, a waiter hangs.  If more is paid, a later launch is let through too early.  A
+// waiter that awaits less than the others cannot know whose payments it saw.  Three things are exempt, each with rules
 // of its own:
-//   thresholds   who awaits some of what a launch pays knows whose payments it saw, if one worker makes them in order
-//                and no put with bytes, which may land in any order, is among them
-//   stamps       carry the launch's epoch and grow; whoever awaits one, somebody stamps that much in the same launch
+//   thresholds   a waiter may await a part of what a launch pays, if one worker makes the payments in order and none of
+//                them is a put with bytes, because puts may land in any order
+//   stamps       carry the launch's epoch and grow; for each stamp awaited, somebody stamps at least that in the launch
 //   values       are what the oracle, which knows the problem, says; nothing is stored
-// The rules of signal.h, and that only rails cross nodes, are checked on the way.
+// The rules of core/signal.h, and that only rails cross nodes, are checked on the way.
 #pragma once
 
 #include <cstdint>

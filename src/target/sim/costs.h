@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // target/sim/costs.h — what things cost in virtual time.
 //
-// A transfer occupies the link out of its source and the link into its destination for bytes ÷
-// bandwidth, first come first served, and arrives one latency later.
+// A transfer occupies the link out of its source and the link into its destination for bytes ÷ bandwidth, first come
+// first served, and arrives one latency later.
 //
-// A worker that has an SM to itself copies `copy_gb_s`.  Communication workers that share an SM occupy it one after the
-// other, for the bytes they read and write ÷ `sm_gb_s`; and none of them moves more than `worker_gb_s`.  A worker
-// inside a compute block moves half of `worker_gb_s`, and what it occupies of the SM is missing to the block's next
-// tile.
+// A worker that has an SM to itself copies `copy_gb_s`.  Communication workers that share an SM occupy it one after
+// the other, for the bytes they read and write ÷ `sm_gb_s`; and none of them moves more than `worker_gb_s`.  A worker
+// inside a compute block moves half of `worker_gb_s`; the time for which it occupies the SM is added to the block's
+// next tile.
 #pragma once
 
 #include <algorithm>

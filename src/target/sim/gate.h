@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// target/sim/gate.h — a counter between the jobs of a block: what a barrier in shared memory is on an SM.
+// target/sim/gate.h — a counter between the jobs of a block: the simulator's barrier in shared memory.
 //
 // Opening it releases what the opener did; passing it acquires what everybody did who has opened it.
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// target/sim/inline_call.h — a function to be called once, kept without an allocation if it is small.
+// target/sim/inline_call.h — a function that is called once, stored without an allocation if it is small.
 //
-// A world of thousands of workers has as many calls on their way.  One takes a cache line.
+// A world of thousands of workers has thousands of pending calls.  Each takes a cache line.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// target/sim/plain_atomics.h — base/atomics.h's words where there is only one thread.
+// target/sim/plain_atomics.h — the functions of base/atomics.h without atomics, for a world in one thread.
 #pragma once
 
 #include <cstdint>

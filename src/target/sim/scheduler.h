@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // target/sim/scheduler.h — fibres in one thread under virtual time.
 //
-// Everything that happens is an event at a virtual time: a fibre goes on, or a function is called.
-// Events at the same time run in an order drawn from the seed, so the same seed gives the same run.
-// Nothing here blocks: when no event is left, run() returns, and fibres that are still parked are the
-// ones that nobody will wake.  An exception that leaves a fibre or a call leaves run().
+// Everything that happens is an event at a virtual time: a fibre goes on, or a function is called.  Events at the same
+// time run in an order drawn from the seed, so the same seed gives the same run.  Nothing here blocks: when no event
+// is left, run() returns, and nobody will wake the fibres that are still parked.  An exception that leaves a fibre or
+// a call leaves run().
 //
-// Large worlds live on memory latency: a fibre goes on after all others had their turn, so its stack is
-// in no cache.  run() therefore looks ahead in the queue and prefetches what the next events will touch.
+// Large worlds are bound by memory latency: a fibre goes on after all others had their turn, so its stack is in no
+// cache. run() therefore looks ahead in the queue and prefetches what the next events will touch.
 #pragma once
 
 #include <boost/context/fiber.hpp>

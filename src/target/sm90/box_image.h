@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/box_image.h — how a tile of elements of 16 or 32 bits lies in an image on a GPU.
 //
-// As the store job has it in shared memory, so that a box leaves as one bulk copy: stripes of 64 rows, in
-// a stripe boxes of 64 columns (32 of fp32), in a box rows of 128 bytes whose 16-byte vectors are swizzled.  Tails are
-// cut, not padded: the last stripe has fewer rows, the last box of a stripe fewer columns and then no
+// A tile lies as the store job has it in shared memory, so that a box leaves as one bulk copy: stripes of 64 rows; in
+// a stripe, boxes of 64 columns (32 of fp32); in a box, rows of 128 bytes whose 16-byte vectors are swizzled.  Tails
+// are cut, not padded: the last stripe has fewer rows; the last box of a stripe has fewer columns and then no
 // swizzle.  Columns are a multiple of what a vector holds: 8, or 4 of fp32.
 #pragma once
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/bulk_copier.cuh — one thread copies global memory with the bulk copy engine.
 //
-// Data goes through a buffer of pieces in shared memory: kAhead loads are in flight while stores drain.  A piece of
-// a communication block's buffer is half a box of C (box_image.h), and lies so that TMA can store it as one.
-// copy() returns when the last store is issued; finish() when all stores so far have landed.
+// Data goes through a buffer of pieces in shared memory: kAhead loads are in flight while stores drain.  In a
+// communication block a piece is half a box of C (box_image.h), in the format in which TMA can store it.  copy()
+// returns when the last store is issued; finish() when all stores so far have landed.
 #pragma once
 
 #include <cstddef>

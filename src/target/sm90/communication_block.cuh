@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/communication_block.cuh — warps that are communication workers: those of a block for it, and one beside
-// the jobs of a compute block.
+// target/sm90/communication_block.cuh — how warps become communication workers: in blocks of their own, or beside the
+// jobs of a compute block.
 #pragma once
 
 #include "core/rank_view.h"

@@ -6,9 +6,9 @@
 //   operator()(float& x, float& y, int row, int col)                             of kFold 1: two neighbours of a row
 //   operator()(float& x, float& y, float up_x, float up_y, int row, int col)     of kFold 2: x and y become the results
 //
-// row and col are where the first of the results lies in C.  In place: with values that are returned the compiler needs
-// more registers than there are.  An operator hands a hook to the maths job; with_epilogue picks it at run time, before
-// the loop over tiles.
+// row and col are where the first of the results lies in C.  A hook changes its arguments in place: if it returned
+// values, the compiler would need more registers than there are.  An operator hands a hook to the maths job;
+// with_epilogue picks it at run time, before the loop over tiles.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/gemm_config.h — the tile configurations of the GEMM engine, and which one a shape gets.
 //
-// A configuration is a type.  Two consumer warpgroups share a tile, cut along m or along n; each keeps
-// its part of C in registers.  What shared memory the boxes of C, and the buffer of a worker inside, leave goes to
-// stages of A and B.
+// A configuration is a type.  Two consumer warpgroups share a tile, cut along m or along n; each keeps its part of C
+// in registers.  Shared memory holds the boxes of C and the buffer of a worker inside; the rest is stages of A and B.
 #pragma once
 
 #include <array>

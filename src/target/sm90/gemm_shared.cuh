@@ -6,16 +6,15 @@
 //   maths   two consumer warpgroups    full[stage]; c_empty[box]        empty[stage]; c_full[box]
 //   store   one thread                 c_full[box]                      c_empty[box]; the operator's signals
 //
-// A warp beside them may be a worker that communicates (communication_block.cuh): it has a buffer here and else nothing
-// to do with them.
+// A warp beside them may be a worker that communicates (communication_block.cuh).  It has a buffer here and shares
+// nothing else with the jobs.
 //
-// All jobs walk the operator's tiles in the same order.  The load job runs ahead of the maths by up to
-// kStages blocks of k, over tile borders too; the maths job hands a tile's boxes of C out while it already
-// multiplies the next tile.  Blocks of a cluster free a stage together, for each of them fills part of
-// the others' B.
+// All jobs walk the operator's tiles in the same order.  The load job runs ahead of the maths by up to kStages blocks
+// of k, over tile borders too; the maths job hands out a tile's boxes of C while it already multiplies the next tile.
+// Blocks of a cluster free a stage together, because each of them fills part of the others' B.
 //
-// A load job whose rows will not come says so in `void_from` and goes on with whatever lies there, so
-// that every job, and every block of the cluster, reaches its end; void tiles are not stored or told of.
+// A load job whose rows will not come says so in `void_from` and goes on with whatever lies there, so that every job,
+// and every block of the cluster, reaches its end.  Void tiles are neither stored nor signalled.
 #pragma once
 
 #include <cuda.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/in_step.cuh — compute blocks of a rank begin each wave of tiles together.
 //
-// Blocks of a wave share rows of A and columns of B: what one loads the others find in the L2, as long as all are at
-// about the same k.  Where a rank has a part of a GPU, and so a part of its L2, and k is long, blocks that have drifted
-// apart each load from memory by themselves: that is inferred from times, not counted (docs/performance.md).  So a
-// block that has come to a wave waits for the others.  Nothing depends on it: who has waited for kPatienceNs goes on.
+// Blocks of a wave share rows of A and columns of B: what one block loads, the others find in the L2, as long as all
+// are at about the same k.  If a rank has only a part of a GPU and its L2, and k is long, blocks drift apart and each
+// loads from memory by itself (inferred from times, not counted: docs/performance.md).  So a block that reaches a wave
+// waits for the others.  Correctness does not depend on it: a block that has waited for kPatienceNs goes on.
 #pragma once
 
 #include <cstdint>

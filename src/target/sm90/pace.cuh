@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/pace.cuh — how fast a rank's links may be: as fast as they are.
+// target/sm90/pace.cuh — the hook by which a benchmark slows a rank's links down; here it does nothing.
 //
-// A policy of Sm90Machine and of the kernels, empty here: the compiler leaves nothing of it.  Benchmarks have
-// another, which slows links down.
+// A policy of Sm90Machine and of the kernels.  NoPace is empty, so the compiler removes it.  Benchmarks have another
+// (bench/paced_link.cuh).
 #pragma once
 
 #include <cstdint>

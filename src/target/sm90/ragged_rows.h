@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/ragged_rows.h — boxes of a matrix that may end at any row, as groups of rows do that follow each other
-// without gaps: a box that is stored must not touch the rows of the next group.
+// target/sm90/ragged_rows.h — boxes of a matrix that may end at any row.
 //
-// TMA cuts a box at the edges of its tensor.  So the tensor has rows twice: those of a window of box_rows rows, and
-// where the window ends, with the same stride.  A box of fewer rows begins inside the window and is cut at its end. The
-// tensor begins box_rows rows before the matrix; nothing there is touched.
+// Groups of rows that follow each other without gaps need this: a box that is stored must not touch the rows of the
+// next group.  TMA cuts a box at the edges of its tensor.  So the tensor has two dimensions of rows with the same
+// stride: the rows of a window of box_rows rows, and the place where the window ends.  A box of fewer rows begins
+// inside the window and is cut at its end.  The tensor begins box_rows rows before the matrix; nothing there is
+// touched.
 #pragma once
 
 #include <array>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/sum_job.cuh — a warp adds images of a tile up: fp32, in the order given, rounded once.
+// target/sm90/sum_job.cuh — a warp adds the images of a tile: fp32, in the order given, rounded once.
 //
-// Images come piece by piece through a buffer in shared memory, so that loads are in flight while the warp adds; a
-// sum is written over its last addend, and leaves from there.  All bytes of a tile are alike here: where an
-// element belongs is the caller's business.
+// Images come piece by piece through a buffer in shared memory, so that loads are in flight while the warp adds.  A
+// sum is written over its last addend and leaves from there.  This job does not know where an element lies in the
+// tile; the caller does.
 #pragma once
 
 #include <cuda_bf16.h>

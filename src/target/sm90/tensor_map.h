@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/tensor_map.h — how TMA sees a tensor: up to five dimensions, the innermost first.
 //
-// What lies outside is read as zero and not written, so every tail is TMA's business; but the end of a row is written in
-// whole vectors of 16 bytes, so a tensor that is written has rows of whole ones.  Data, and every stride but the
-// innermost, which is one element, are multiples of 16 bytes.
+// TMA reads elements outside the tensor as zero and does not write them, so no caller has to handle tails.  One
+// exception: TMA writes the end of a row in whole vectors of 16 bytes, so the rows of a tensor that is written are
+// multiples of 16 bytes.  The data pointer and every stride are multiples of 16 bytes too, except the innermost
+// stride, which is one element.
 #pragma once
 
 #include <cuda.h>
@@ -30,8 +31,9 @@ struct TensorView {
   static TensorView packed(const void* data, DType dtype, std::initializer_list<int64_t> sizes);
 };
 
-// Of 16-byte vectors in shared memory, over so many bytes: a vector's number is changed by that of its row of 128 bytes.
-// kByRow: over the rows of the box, if they are 128, 64 or 32 bytes; else not at all.
+// How TMA permutes 16-byte vectors in shared memory, within spans of 32, 64 or 128 bytes: the number of the 128-byte
+// row is XORed into the vector's index.  kByRow: the span is a row of the box if that is 128, 64 or 32 bytes;
+// else as kNone.
 enum class Swizzle { kByRow, kNone, k32, k64, k128 };
 
 struct TensorBox {

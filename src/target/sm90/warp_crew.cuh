@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/warp_crew.cuh — a warp that acts as one worker.
 //
-// Its leader is elected, not named by number: then the compiler knows that one lane is left, and a bulk copy
-// costs no loop over lanes.  All lanes ask together.
+// The leader is elected by an instruction, not chosen by its number.  So the compiler knows that one lane is left, and
+// a bulk copy needs no loop over lanes.  All lanes take part in the election.
 #pragma once
 
 #include "core/crew.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/support/soft_nic/soft_context.h — an opened device of the software NIC, and how its callers' pointers lead to
-// it.
+// tests/support/soft_nic/soft_context.h — an opened device of the software NIC, and how to find it from the pointers
+// that callers have.
 //
 // Each opening is a machine of its own, with an address of its own.
 #pragma once

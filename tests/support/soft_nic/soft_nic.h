@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // tests/support/soft_nic/soft_nic.h — a NIC in software: RC and SRD as their specifications allow at worst.
 //
-// It has no thread: it moves on whenever its owner posts or polls.  What it keeps is what real NICs keep and no more:
+// It has no thread: it moves on whenever its owner posts or polls.  It keeps what real NICs keep and no more:
 //   RC    packets of a connection come in order, and so do completions.  The bytes of one message land in any order
 //         before its completion.  Bytes of strictly ordered memory land message after message; those of relaxed
-//         memory land whenever they like, until a completion of a later or the same message.
+//         memory land in any order, until a completion of a later or the same message.
 //   SRD   packets and messages overtake each other; a completion speaks of its own message only.
-// An answer to the sender says that a message has come, not that it has landed.  With seed 0 all is in order.  Memory
-// of a device (tests/support/device_memory.h) is another matter: what has landed there is there when the device has
+// An answer to the sender says that a message has arrived, not that it has landed.  With seed 0 all is in order.
+// Memory of a device (tests/support/device_memory.h) is different: what has landed there shows when the device has
 // settled.
 #pragma once
 
