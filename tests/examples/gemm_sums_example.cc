@@ -5,7 +5,9 @@
 // gemm_rs each rank gets its rows of the sum, by gemm_ar every rank gets all of it.  Both take the same
 // arguments but for the rows of C.  Here A of rank r is all r + 1 and B is all ones, so every element of C
 // is k · (1 + 2 + 3 + 4).
+#include <cstdint>
 #include <cstdio>
+#include <span>
 #include <vector>
 
 #include "mkernel/mkernel.h"
@@ -21,14 +23,16 @@ constexpr int64_t kK = 64;  // of one rank
 struct Sum {
   const char* name;
   int64_t rows_of_c;
-  int64_t (*workspace_bytes)(const mk::World&, int64_t m, int64_t n, int64_t k, mk::DType);
+  int64_t (*workspace_bytes)(const mk::World&);
   void (*call)(mk::World&, std::span<const mk::GemmArgs>);
 };
 
 constexpr Sum kSums[] = {
-    {"gemm_rs", kM / (kNodes * kRanks), mk::gemm_rs_workspace_bytes,
-     [](auto& world, auto args) { gemm_rs(world, args); }},
-    {"gemm_ar", kM, mk::gemm_ar_workspace_bytes, [](auto& world, auto args) { gemm_ar(world, args); }},
+    {"gemm_rs", kM / (kNodes * kRanks),
+     [](const mk::World& world) { return gemm_rs_workspace_bytes(world, kM, kN, kK, mk::DType::kFp32); },
+     [](mk::World& world, std::span<const mk::GemmArgs> args) { gemm_rs(world, args); }},
+    {"gemm_ar", kM, [](const mk::World& world) { return gemm_ar_workspace_bytes(world, kM, kN, kK, mk::DType::kFp32); },
+     [](mk::World& world, std::span<const mk::GemmArgs> args) { gemm_ar(world, args); }},
 };
 
 struct RankData {
@@ -36,8 +40,7 @@ struct RankData {
 };
 
 bool run(const Sum& sum, mk::World& world) {
-  std::printf("%s, workspace: %lld bytes a rank\n", sum.name,
-              static_cast<long long>(sum.workspace_bytes(world, kM, kN, kK, mk::DType::kFp32)));
+  std::printf("%s, workspace: %lld bytes a rank\n", sum.name, static_cast<long long>(sum.workspace_bytes(world)));
 
   // The caller owns all memory; a Tensor only points to it.
   std::vector<RankData> data(world.size());
