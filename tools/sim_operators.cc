@@ -58,7 +58,7 @@ Prediction predict_layout(const Layout& layout, const Cluster& cluster, const Si
   sim::SimWorld world(spec);
   gemm::simulate_world(world, layout, 1, nullptr);
   Prediction prediction = prediction_of(world, request);
-  const int cluster_size = gemm::cluster_of(layout);
+  const int cluster_size = layout.cluster;
   prediction.tile = {layout.image().tile_m / cluster_size, layout.image().tile_n, cluster_size};
   return prediction;
 }

@@ -23,7 +23,7 @@ std::string names_of(std::span<const RoleName> roles) {
   return names;
 }
 
-// "ag_gemm has intra, intra, send; …"
+// "ag_gemm has intra, send, compute; …"
 std::string all_roles() {
   std::string text;
   for (const Operator& op : operators()) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // core/fault.h — what a worker leaves behind when it cannot go on.
 //
-// Each worker owns one record in host-visible memory, so no two writers meet.  `sealed` is stored last
-// with release; the host reads it with acquire.
+// Each worker owns one record in host-visible memory.  On a GPU the load and the store job of a compute block
+// share it: the first is told, and of two at the same moment a mixture.  `sealed` is stored last with release;
+// the host reads it with acquire.
 #pragma once
 
 #include <cstdint>

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <stdexcept>
 #include <string_view>
 
 #include "base/macros.h"
@@ -57,6 +58,7 @@ class Roster {
   // Adds the next role, which is the one that computes until another is added.  It has its own seats then, and a
   // role inside has as many workers as it has.
   constexpr void add(const Row& row) {
+    if (num_roles_ == kMostRoles) throw std::length_error("an operator has more roles than kMostRoles");
     rows_[num_roles_++] = row;
     recount();
   }

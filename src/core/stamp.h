@@ -2,8 +2,8 @@
 // core/stamp.h — a signal's value that carries the number of a launch: epoch in the upper half, a number in the lower.
 //
 // For signals that are not paid in every launch: a waiter cannot multiply by the epoch, but it can ask for at least
-// stamp_of(epoch, 0), and what it then sees tells it the low number.  Epochs start at 1, so no stamp is 0; they must
-// stay below 2^32.
+// stamp_of(epoch, low), where `low` tells stamps of one launch apart, as the use of a slot does.  Epochs start at 1, so
+// no stamp is 0; they must stay below 2^32.
 #pragma once
 
 #include <cstdint>

@@ -12,6 +12,7 @@ namespace mk {
 
 template <class Layout>
 runtime::PlanSpec plan_spec(const Layout& layout) {
+  static_assert(Layout::kRoles.size() <= kMostRoles);
   runtime::PlanSpec spec;
   spec.window_bytes = window_bytes(layout);
   spec.num_signals = layout.num_signals();

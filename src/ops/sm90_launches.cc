@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // ops/sm90_launches.cc — every GEMM operator's launch on a GPU.
+#include "base/check.h"
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/gemm/gemm_launch.h"
 #include "ops/gemm/gemm_sm90.h"
@@ -11,6 +12,8 @@ namespace mk::gemm {
 template <class Layout>
 void launch_gpu(runtime::WorldState& world, const runtime::Plan& plan, int rank, const GemmOperands& operands,
                 Stream asked) {
+  const int inside = plan.layout<Layout>().roles.workers_per_compute() - 1;
+  check_arg(inside <= 1, "a compute block has room for one worker inside; the layout has {}", inside);
   const Stream stream = runtime::is_default(asked) ? world.device().stream(rank) : asked;
   with_types(operands.a.dtype, operands.b_order, [&]<DType kDType, BOrder kOrder>() {
     GemmLauncher<Layout, kDType, kOrder>::launch(plan, rank, operands, static_cast<cudaStream_t>(stream));

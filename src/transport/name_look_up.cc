@@ -33,10 +33,10 @@ NameLookUp::NameLookUp(const Endpoint& endpoint, const Resolver& resolver) {
   }
 }
 
-NameLookUp::Places NameLookUp::take() {
+NameLookUp::Addresses NameLookUp::take() {
   Answer answer = answer_.get();
   if (!answer.trouble.empty()) throw Error(ErrorCode::kInvalidArgument, answer.trouble);
-  return std::move(answer.places);
+  return std::move(answer.addresses);
 }
 
 }  // namespace mk

@@ -16,8 +16,8 @@ namespace mk {
 
 class NameLookUp {
  public:
-  using Places = std::vector<SocketAddress>;
-  using Resolver = std::function<Places(const Endpoint&)>;
+  using Addresses = std::vector<SocketAddress>;
+  using Resolver = std::function<Addresses(const Endpoint&)>;
 
   // Begins it.  A number instead of a name needs no thread and is looked up at once.
   explicit NameLookUp(const Endpoint& endpoint, const Resolver& resolver = look_up);
@@ -26,11 +26,11 @@ class NameLookUp {
   bool is_done(Deadline deadline) const { return answer_.wait_until(deadline) == std::future_status::ready; }
 
   // Once, when it is done.  Throws Error(kInvalidArgument) if the host has no address.
-  Places take();
+  Addresses take();
 
  private:
   struct Answer {
-    Places places;
+    Addresses addresses;
     std::string trouble;  // if there are none
   };
 

@@ -28,7 +28,7 @@ constexpr milliseconds kPause{50};          // after a try that failed, and betw
 constexpr milliseconds kStagger{250};       // for one address, before the next is tried as well
 constexpr milliseconds kLongestDial{2000};  // then the address is called anew: the kernel's own calls get rare
 constexpr milliseconds kLookUpAgain{1000};  // what a name stands for may change
-constexpr size_t kMostPlaces = 64;
+constexpr size_t kMostAddresses = 64;
 
 class RootSearch {
  public:
@@ -104,7 +104,7 @@ class RootSearch {
 
   void add(const SocketAddress& place) {
     const auto same = [&](const Call& call) { return to_text(call.place) == to_text(place); };
-    if (calls_.size() < kMostPlaces && std::ranges::none_of(calls_, same)) calls_.emplace_back(place);
+    if (calls_.size() < kMostAddresses && std::ranges::none_of(calls_, same)) calls_.emplace_back(place);
   }
 
   // True if it has found rank 0.

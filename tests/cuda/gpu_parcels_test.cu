@@ -55,39 +55,48 @@ struct Inputs {
   runtime::Buffer counts_;
 };
 
-// All launches queue back to back; the last one's parcels are checked.
+// parcels::kKept launches queue back to back, and all are checked; so often that there are `launches` of them.
 testing::AssertionResult parcels_arrive(const WorldShape& shape, const parcels::Layout& layout, int launches,
                                         uint64_t seed, const Options& options = {.timeout_ms = 5000}) {
+  constexpr std::byte kPoison{0xa5};
   World world = gpu_world(shape, options);
   runtime::WorldState& state = world.state();
   runtime::Device& device = state.device();
   load_kernel(reinterpret_cast<const void*>(parcels_kernel), kShared);
   const parcels::Data data(shape, seed);
   runtime::Plan& plan = state.plan("parcels", [&] { return plan_spec(layout); });
-  std::vector<std::unique_ptr<Inputs>> inputs;
-  for (uint64_t epoch = 1; epoch <= static_cast<uint64_t>(launches); ++epoch) {
+  const uint64_t bytes = window_bytes(layout).back();
+  for (uint64_t first = 1; first <= static_cast<uint64_t>(launches); first += parcels::kKept) {
+    const std::vector<std::byte> poison(bytes, kPoison);
+    std::vector<std::unique_ptr<Inputs>> inputs;
     for (int rank = 0; rank < shape.size(); ++rank) {
-      inputs.push_back(std::make_unique<Inputs>(device, data.rows(rank, epoch), data.counts(rank, epoch)));
+      device.upload(plan.window(parcels::kReceivedWindow, rank), poison.data(), bytes);
+      for (uint64_t launch = 0; launch < parcels::kKept; ++launch) {
+        inputs.push_back(
+            std::make_unique<Inputs>(device, data.rows(rank, first + launch), data.counts(rank, first + launch)));
+      }
     }
-  }
-  device.synchronize();
-  for (int epoch = 0; epoch < launches; ++epoch) {
+    device.synchronize();
+    for (uint64_t launch = 0; launch < parcels::kKept; ++launch) {
+      for (int rank = 0; rank < shape.size(); ++rank) {
+        const Inputs& own = *inputs[rank * parcels::kKept + launch];
+        Params params{plan.view(rank), layout};
+        params.view.windows.inputs[0] = own.rows_.as<std::byte>();
+        params.view.windows.inputs[1] = own.counts_.as<std::byte>();
+        const auto stream = static_cast<cudaStream_t>(world.rank_stream(rank));
+        parcels_kernel<<<sm90::num_blocks(layout.roles), kThreads, kShared, stream>>>(params);
+        check_cuda(cudaGetLastError(), "launch parcels");
+      }
+    }
+    world.synchronize();
+    std::vector<std::byte> received(bytes);
     for (int rank = 0; rank < shape.size(); ++rank) {
-      const Inputs& own = *inputs[epoch * shape.size() + rank];
-      Params params{plan.view(rank), layout};
-      params.view.windows.inputs[0] = own.rows_.as<std::byte>();
-      params.view.windows.inputs[1] = own.counts_.as<std::byte>();
-      const auto stream = static_cast<cudaStream_t>(world.rank_stream(rank));
-      parcels_kernel<<<sm90::num_blocks(layout.roles), kThreads, kShared, stream>>>(params);
-      check_cuda(cudaGetLastError(), "launch parcels");
+      device.download(received.data(), plan.window(parcels::kReceivedWindow, rank), bytes);
+      for (uint64_t launch = 0; launch < parcels::kKept; ++launch) {
+        const auto right = data.has_arrived(layout, rank, first + launch, received.data(), kPoison);
+        if (!right) return right;
+      }
     }
-  }
-  world.synchronize();
-  std::vector<std::byte> received(window_bytes(layout).back());
-  for (int rank = 0; rank < shape.size(); ++rank) {
-    device.download(received.data(), plan.window(parcels::kReceivedWindow, rank), received.size());
-    const auto right = data.has_arrived(layout, rank, launches, received.data());
-    if (!right) return right;
   }
   return testing::AssertionSuccess();
 }

@@ -142,6 +142,24 @@ TEST_F(LedgerThreshold, StampsOfTwoRanksAreFound) {
   EXPECT_TRUE(says("both stamp"));
 }
 
+TEST_F(LedgerThreshold, StampsOfTwoWorkersOfARankAreFound) {
+  ledger.begin(1, 0);
+  ledger.stamp_in_node(1, {0, 0}, stamp_of(1, 1), 1);
+  ledger.begin(1, 1);
+  ledger.stamp_in_node(1, {0, 0}, stamp_of(1, 2), 1);
+  EXPECT_TRUE(says("two workers of rank 1 stamp"));
+}
+
+TEST_F(LedgerThreshold, AnotherWorkerMayStampInTheNextLaunch) {
+  ledger.begin(1, 0);
+  ledger.stamp_in_node(1, {0, 0}, stamp_of(1, 1), 1);
+  ledger.close_launch(1);
+  ledger.begin(1, 1);
+  ledger.stamp_in_node(1, {0, 0}, stamp_of(2, 1), 2);
+  ledger.close_launch(2);
+  EXPECT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
+}
+
 TEST_F(LedgerThreshold, AValueThatNobodyKnowsIsFound) {
   ledger.read(0, 1, {kFirstOperatorWindow, 0, 0});
   EXPECT_TRUE(says("no oracle"));

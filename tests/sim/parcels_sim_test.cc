@@ -47,8 +47,10 @@ std::vector<sim::Complaint> complaints_of(uint64_t seed) {
   });
   for (int rank = 0; rank < world.size() && !sim.core().stopped(); ++rank) {
     const std::byte* const received = sim.memory().at({parcels::kReceivedWindow, rank, 0}, launches);
-    const auto right = data.has_arrived(layout, rank, launches, received);
-    if (!right) sim.core().complain("result", right.message());
+    for (int launch = 1; launch <= launches; ++launch) {
+      const auto right = data.has_arrived(layout, rank, launch, received, sim::SimMemory::kPoison);
+      if (!right) sim.core().complain("result", right.message());
+    }
   }
   return sim.core().complaints();
 }
@@ -118,7 +120,7 @@ struct StampsBeforeItsCopy : sim::SimMachine {
 TEST(ParcelsSimMutant, AStampBeforeItsBytesIsSeen) { EXPECT_TRUE(is_found<StampsBeforeItsCopy>("visibility")); }
 
 // The credit of a parcel goes out before the parcel is taken.
-struct PaysOutOfOrder : sim::SimMachine {
+struct GivesCreditTooEarly : sim::SimMachine {
   using SimMachine::SimMachine;
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
     const int from = static_cast<int>(signal - 3 * world().size()) / parcels::kSlots;
@@ -137,6 +139,23 @@ struct PaysOutOfOrder : sim::SimMachine {
     SimMachine::add(signal, amount);
   }
   int owed = 0;
+};
+TEST(ParcelsSimMutant, ACreditGivenTooEarlyIsSeen) { EXPECT_TRUE(is_found<GivesCreditTooEarly>("visibility")); }
+
+// The credits of a launch go out in another order: at once, what is given for parcels that do not exist first.
+struct PaysOutOfOrder : sim::SimMachine {
+  using SimMachine::SimMachine;
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
+    const int from = static_cast<int>(signal - 3 * world().size()) / parcels::kSlots;
+    if (subject == 0 && world().same_node(rank(), from)) {
+      SimMachine::add({from, static_cast<uint32_t>(2 * world().size() + rank())}, parcels::kMost);
+    }
+    return SimMachine::wait_stamp(signal, stamp, subject);
+  }
+  void add(const Signal& signal, uint64_t amount) {
+    const bool is_credit = signal.index / world().size() == 2;
+    if (!is_credit || amount == parcels::kMost) SimMachine::add(signal, amount);
+  }
 };
 TEST(ParcelsSimMutant, AThresholdPaidOutOfOrderIsSeen) { EXPECT_TRUE(is_found<PaysOutOfOrder>("visibility")); }
 

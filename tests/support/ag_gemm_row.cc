@@ -172,6 +172,9 @@ class AgGemmRow : public OpRow {
 }  // namespace
 
 Layout ag_layout(const WorldShape& world, const OpCut& cut) {
+  if (cut.tiling == Tiling::kChosen) {
+    return ag_gemm_op::layout_for(problem_of(world, cut), {}, gpu_seats(world), DeviceKind::kCuda);
+  }
   const auto& tile = cut.tiling == Tiling::kCpu ? ag_gemm_op::kCpuTile : ag_gemm_op::kSm90Tile;
   return ag_gemm_op::make_layout(problem_of(world, cut), tile, roles_for(world, cut.split));
 }

@@ -11,14 +11,17 @@
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/gemm_ar/gemm_ar_problem.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
+#include "target/h200.h"
 #include "target/ledger/ledger.h"
+#include "target/sm90/communication_block.h"
 #include "tests/support/op_table.h"
 
 namespace mk::test {
 
 struct Mutation;
 
-enum class Tiling { kCpu, kGpu };
+// kChosen: tile, band and split are the library's choice on a GPU that the ranks share.
+enum class Tiling { kCpu, kGpu, kChosen };
 
 struct OpCut {
   Shape shape = {33, 65, 3};  // two row blocks and two columns of tiles a shard, the last ones short
@@ -63,7 +66,14 @@ void for_each_cut(Op op, Body&& body) {
       }
     }
   }
+  for (const Shape& shape : row_of(op).cut_shapes()) {
+    SCOPED_TRACE(name_of(shape) + ", as chosen for a GPU");
+    body(OpCut{shape, Tiling::kChosen});
+  }
 }
+
+// The SMs of a rank that has its share of a GPU.
+inline Seats gpu_seats(const WorldShape& world) { return {h200::kSms / world.size(), sm90::kWorkersPerSm}; }
 
 // The same with its layout.
 template <class Body>

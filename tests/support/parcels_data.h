@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,16 +52,15 @@ class Data {
     return counts;
   }
 
-  // Whether a rank's received window holds the parcels of a launch.  With `poison`, all the rest must be that.
-  testing::AssertionResult has_arrived(const Layout& layout, int rank, uint64_t epoch, const std::byte* received,
-                                       std::optional<std::byte> poison = {}) const {
+  // Whether a rank's received window holds the parcels of a launch, and `poison` where there are none.
+  testing::AssertionResult has_arrived(const Layout& layout, int rank, uint64_t epoch, const std::byte* window,
+                                       std::byte poison) const {
+    const std::byte* const received = window + epoch % kKept * layout.received_bytes();
     for (int from = 0; from < world_.size(); ++from) {
       const std::vector<std::byte> sent = rows(from, epoch);
       const uint32_t due = layout.are_partners(rank, from) ? count(from, rank, epoch) : 0;
       for (uint64_t i = 0; i < kMost * kBytes; ++i) {
-        const bool is_due = i < due * kBytes;
-        if (!is_due && !poison) break;
-        const std::byte right = is_due ? sent[rank * kMost * kBytes + i] : *poison;
+        const std::byte right = i < due * kBytes ? sent[rank * kMost * kBytes + i] : poison;
         const std::byte got = received[from * kMost * kBytes + i];
         if (got == right) continue;
         return testing::AssertionFailure()

@@ -35,11 +35,12 @@ constexpr uint32_t kCountsOutWindow = kFirstOperatorWindow;     // [to]: numbers
 constexpr uint32_t kCountsInWindow = kFirstOperatorWindow + 1;  // [from]
 constexpr uint32_t kOutgoingWindow = kFirstOperatorWindow + 2;  // [to][parcel]: parcels on their way over the rail
 constexpr uint32_t kSlotsWindow = kFirstOperatorWindow + 3;     // [from][slot]
-constexpr uint32_t kReceivedWindow = kFirstOperatorWindow + 4;  // [from][parcel]: the result
+constexpr uint32_t kReceivedWindow = kFirstOperatorWindow + 4;  // [launch][from][parcel]: the results
 
 constexpr int kMost = 7;   // parcels of a sender for a receiver
 constexpr int kSlots = 2;  // that a receiver has for a sender
 constexpr uint64_t kBytes = 48;
+constexpr uint64_t kKept = 8;  // launches whose results are kept
 constexpr uint64_t kValueStride = 16;
 
 struct Layout {
@@ -65,6 +66,12 @@ struct Layout {
   MK_HD constexpr Place parcel_at(uint32_t window, int rank, int of, int parcel) const {
     return {window, rank, static_cast<uint64_t>(of * kMost + parcel) * kBytes};
   }
+  MK_HD constexpr uint64_t received_bytes() const { return world.size() * kMost * kBytes; }  // of one launch
+  MK_HD constexpr Place received_at(int rank, uint64_t epoch, int from, int parcel) const {
+    Place at = parcel_at(kReceivedWindow, rank, from, parcel);
+    at.offset += epoch % kKept * received_bytes();
+    return at;
+  }
   MK_HD constexpr Place slot_at(int rank, int from, int parcel) const {
     return {kSlotsWindow, rank, static_cast<uint64_t>(from * kSlots + parcel % kSlots) * kBytes};
   }
@@ -89,7 +96,7 @@ MK_HD constexpr uint64_t stamp_of_parcel(uint64_t epoch, int parcel) {
 inline std::vector<uint64_t> window_bytes(const Layout& layout) {
   const uint64_t ranks = layout.world.size();
   return {ranks * kValueStride, ranks * kValueStride, ranks * kMost * kBytes, ranks * kSlots * kBytes,
-          ranks * kMost * kBytes};
+          kKept * layout.received_bytes()};
 }
 
 inline std::string signal_name(const Layout& layout, uint32_t signal) {
@@ -194,7 +201,7 @@ MK_PROTOCOL
 template <Machine M>
 MK_HD bool receive_parcel(M& m, const Layout& layout, int from, int parcel) {
   if (!m.wait_stamp(layout.arrived(from, parcel), stamp_of_parcel(m.epoch(), parcel), parcel)) return false;
-  m.copy(layout.parcel_at(kReceivedWindow, m.rank(), from, parcel), layout.slot_at(m.rank(), from, parcel), kBytes);
+  m.copy(layout.received_at(m.rank(), m.epoch(), from, parcel), layout.slot_at(m.rank(), from, parcel), kBytes);
   return give_credit(m, layout, from, 1, parcel);
 }
 

@@ -292,15 +292,24 @@ Roster roles_for(const OpRow& row, const WorldShape& world, const Split& split) 
 }  // namespace
 
 RsLayout rs_layout(const WorldShape& world, const OpCut& cut) {
+  if (cut.tiling == Tiling::kChosen) {
+    return gemm_rs_op::layout_for(problem_of(world, cut), {}, gpu_seats(world), DeviceKind::kCuda);
+  }
   return gemm_rs_op::make_layout(problem_of(world, cut), tile_of(cut), roles_for(gemm_rs_row(), world, cut.split));
 }
 
 TwoShotLayout ar_layout(const WorldShape& world, const OpCut& cut) {
+  if (cut.tiling == Tiling::kChosen) {
+    return gemm_ar_op::two_shot_for(problem_of(world, cut), {}, gpu_seats(world), DeviceKind::kCuda);
+  }
   const Roster roles = roles_for(gemm_ar_row(AllReducePath::kTwoShot), world, cut.split);
   return gemm_ar_op::make_two_shot(problem_of(world, cut), tile_of(cut), roles);
 }
 
 OneShotLayout one_shot_layout(const WorldShape& world, const OpCut& cut) {
+  if (cut.tiling == Tiling::kChosen) {
+    return gemm_ar_op::one_shot_for(problem_of(world, cut), {}, gpu_seats(world), DeviceKind::kCuda);
+  }
   const Roster roles = roles_for(gemm_ar_row(AllReducePath::kOneShot), world, cut.split);
   return gemm_ar_op::make_one_shot(problem_of(world, cut), tile_of(cut), roles);
 }

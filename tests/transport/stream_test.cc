@@ -51,7 +51,7 @@ TEST(NameLookUp, ANameServerThatDoesNotAnswerIsNotWaitedFor) {
     const NameLookUp look_up({"host.example", 1}, [=](const Endpoint&) {
       asked->wait_for(kAmple);
       *answered = true;
-      return NameLookUp::Places{};
+      return NameLookUp::Addresses{};
     });
     EXPECT_FALSE(look_up.is_done(Clock::now() + milliseconds(20)));
   }
@@ -64,7 +64,7 @@ TEST(NameLookUp, AnAnswerMayComeLate) {
   const auto asked = std::make_shared<std::shared_future<void>>(answer.get_future());
   NameLookUp look_up({"host.example", 1}, [=](const Endpoint& endpoint) {
     asked->wait_for(kAmple);
-    return NameLookUp::Places{local(endpoint.port)};
+    return NameLookUp::Addresses{local(endpoint.port)};
   });
   EXPECT_FALSE(look_up.is_done(Clock::now()));
   answer.set_value();
@@ -83,7 +83,7 @@ TEST(NameLookUp, ANumberIsThereAtOnce) {
 }
 
 TEST(NameLookUp, AHostWithoutAnAddressIsAnErrorOfWhoAsks) {
-  NameLookUp look_up({"host.example", 1}, [](const Endpoint&) -> NameLookUp::Places {
+  NameLookUp look_up({"host.example", 1}, [](const Endpoint&) -> NameLookUp::Addresses {
     throw Error(ErrorCode::kInvalidArgument, "host is 'host.example'");
   });
   ASSERT_TRUE(look_up.is_done(Clock::now() + kAmple));

@@ -11,7 +11,7 @@ constexpr TileShape kCpuTile{.m = 32, .n = 64, .band = 4, .part_bytes = 96};
 
 // The tiles of a GPU are those of target/sm90/gemm_config.h.
 
-// The one most shapes get; predictions and protocol tests use it.
+// The one most shapes get, for tests of the protocol.
 constexpr TileShape kSm90Tile{.m = 128, .n = 256, .band = 8};
 
 // Tiny, so that a fuzzed run of a whole world takes milliseconds and still has tails.

@@ -26,7 +26,7 @@ namespace mk::ag_gemm_op {
 using gemm::Problem;  // m: rows of all ranks together
 using gemm::TileShape;
 
-// The operator's windows, after the two every plan has.
+// The operator's window, after those that every plan has.
 constexpr uint32_t kGatheredWindow =
     kFirstOperatorWindow;  // [M, K]: shard after shard, this rank's own one for the network
 

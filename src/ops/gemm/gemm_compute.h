@@ -26,6 +26,13 @@
 
 namespace mk::gemm {
 
+// Workers of a cluster compute a tile together: they go through the same tiles.
+template <class Layout>
+MK_HD constexpr Post in_cluster(const Layout& layout, Post post) {
+  if (post.role != Layout::kCompute) return post;
+  return {post.role, post.index / layout.cluster, post.count / layout.cluster};
+}
+
 template <class Layout>
 MK_HD constexpr Place image_place(const Layout& layout, int rank, const Tile& tile, int step) {
   Place at = layout.image_at(rank, tile);

@@ -4,8 +4,10 @@
 // Compute blocks load, multiply and store tiles.  Other blocks, and warps inside compute blocks, communicate.  The
 // protocol of the Layout says what each waits for and tells (gemm_compute.h).  The Layout also has
 //
-//   Configs       the tiles there are (gemm_config.h)
-//   kGathers      rows of other ranks come through a window; own rows are loaded first and at once
+//   Configs       the tiles there are (gemm_config.h); image() and cluster say which it is
+//   kOutput       whether C has the rows of one shard or of all
+//   kGathers      rows of other ranks come through the window kGatheredSlot; own rows are loaded first and at once:
+//                 own_tile_at(layout, rank, index) is the first tile of compute worker `index` < num_own_tiles()
 //   kSums         results go into images, except in a world of one rank, and a body sums them
 //   kKeepsStep    compute blocks begin waves of tiles together (in_step.cuh)
 #pragma once
@@ -24,6 +26,10 @@
 #include "target/sm90/with_config.cuh"
 
 namespace mk::gemm {
+
+// What a block asks for, whichever kind it is.
+template <class Config, class Element>
+constexpr size_t kBlockShared = sm90::kSharedFor<sm90::GemmShared<Config, Element>, sm90::BulkBuffers>;
 
 // Parameters are copied at every launch: what an operator does not need takes no room.
 template <bool kIsThere>
@@ -86,6 +92,7 @@ __device__ void load_tiles(const GemmParams<Layout, Pace>& p, const Post& post, 
     return true;
   });
   job.finish();
+  machine.close();
 }
 
 template <class Config, class Element, BOrder kOrder, sm90::Staging kStaging, class Layout, class Pace, class Hook>
@@ -122,18 +129,23 @@ __device__ void maths(const GemmParams<Layout, Pace>& p, const Post& post, sm90:
 
 // Straight to C.
 template <class Config, class Element, class Layout, class Pace>
-__device__ void write_tiles(const GemmParams<Layout, Pace>& p, const Post& post,
+__device__ void write_tiles(const GemmParams<Layout, Pace>& p, const Post& post, int worker,
                             sm90::GemmShared<Config, Element>& shared) {
   sm90::prefetch_tensor_map(&p.c);
+  sm90::Sm90Machine<SoloCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
   sm90::StoreJob<Config, Element> job(shared);
+  bool alive = true;
   for_each_tile(p.layout, p.view.rank, post, [&](const Tile& tile) {
     const sm90::TileCoords at = coords<Config>(p.layout, tile, p.view.rank);
+    alive = alive && before_store(machine, p.layout, tile);
     const auto send_box = [&](const Element* box, int row, int col) {
+      if (!alive) return;
       const CUtensorMap* c = &p.c;
       if constexpr (Config::kNarrowBox > 0) c = Config::is_narrow(col) ? &p.c_narrow.map : &p.c;
       sm90::store_result(c, {at.col + col, at.row + row, at.c_shard}, box);
     };
-    job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
+    alive = job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box) && alive;
+    if (alive) after_store(machine, p.layout, tile);
     return true;
   });
   job.finish_reads();
@@ -162,7 +174,7 @@ __device__ void deliver_tiles(const GemmParams<Layout, Pace>& p, const Post& pos
                                  static_cast<uint32_t>(bytes));
       }
     };
-    job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box);
+    alive = job.store_one(tiles_after(tile.number, post, p.layout.num_tiles()), send_box) && alive;
     job.finish();
     if (alive) after_store(machine, p.layout, tile);
     return true;
@@ -205,10 +217,11 @@ __device__ __forceinline__ void compute_block(const GemmParams<Layout, Pace>& p,
         if (Layout::kSums && p.layout.num_images() > 0) {
           deliver_tiles<Config, Element>(p, post, worker, shared);
         } else {
-          write_tiles<Config, Element>(p, post, shared);
+          write_tiles<Config, Element>(p, post, worker, shared);
         }
       } else if constexpr (Config::kInsidePieceBytes > 0) {
         if (threadIdx.x >= 96 || !p.layout.roles.has_inside()) return;
+        static_assert(Config::kCluster == 1);
         const Post inside = p.layout.roles.post_inside(1, post.index);
         sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.inside.pieces(), communication<Element>(p));
       }
@@ -247,7 +260,7 @@ template <class Element, BOrder kOrder, class Layout, class Pace>
 void load_gemm() {
   sm90::for_each_config<typename Layout::Configs>([&]<class Config>() {
     const auto kernel = gemm_kernel<Config, Element, kOrder, Layout, Pace>;
-    load_kernel(reinterpret_cast<const void*>(kernel), sm90::kBlockShared<Config, Element>);
+    load_kernel(reinterpret_cast<const void*>(kernel), kBlockShared<Config, Element>);
   });
 }
 
@@ -284,7 +297,7 @@ GemmParams<Layout, Pace> make_params(const runtime::Plan& plan, int rank, const 
 template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
 void launch_gemm(const runtime::Plan& plan, int rank, const GemmOperands& operands, const typename Pace::Setting& pace,
                  cudaStream_t stream) {
-  constexpr size_t kSharedBytes = sm90::kBlockShared<Config, Element>;
+  constexpr size_t kSharedBytes = kBlockShared<Config, Element>;
   static_assert(kSharedBytes <= sm90::kSharedLimit);
   const auto params = make_params<Config, kOrder, Layout, Pace>(plan, rank, operands, pace);
   cudaLaunchAttribute cluster{};

@@ -14,7 +14,7 @@ template <class Layout, class MakeMachine>
 void account(ledger::Ledger& ledger, const Layout& layout, int launches, MakeMachine&& make) {
   account_with(ledger, layout.world, layout.roles, launches, make, [&](auto& machine, const Post& post) {
     NoBody body;
-    work(machine, layout, post, body);
+    work(machine, layout, in_cluster(layout, post), body);
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/gemm/gemm_no_body.h — a body that does nothing: for the ledger, and for simulated runs without data.
+// ops/gemm/gemm_no_body.h — a body that does nothing, for the ledger.
 #pragma once
 
 #include "core/tile.h"

@@ -155,19 +155,12 @@ class SimBody {
   std::deque<std::vector<float>> loaded_;
 };
 
-// Blocks that compute a tile together.
-template <class Layout>
-int cluster_of(const Layout& layout) {
-  if constexpr (requires { layout.cluster; }) return layout.cluster;
-  return 1;
-}
-
 // What a block of a GPU does for a tile of the layout: with the tile's own rate, and its overheads in those of a usual
 // tile.
 template <class Layout>
 sim::TileWork gpu_work(const Layout& layout) {
   const TileImage image = layout.image();
-  const int cluster = cluster_of(layout);
+  const int cluster = layout.cluster;
   const h200::TileCost its = h200::cost_of_tile(image.tile_m / cluster, image.tile_n, cluster);
   return {its.block_cost() * h200::blocks_of_k(layout.k) * h200::kFlopsPerBlock,
           its.block_cost() * its.border / h200::kUsualBorder, its.block_cost() * its.launch / h200::kUsualLaunch};
@@ -274,12 +267,7 @@ void simulate_world(sim::SimWorld& world, const Layout& layout, int launches, Ge
     M machine(world, worker);
     if (worker.job == sim::Job::kAll) {
       TimedBody<M, Layout> body(machine, world, layout, worker.rank, worker.epoch, data);
-      Post post = worker.post;
-      if (post.role == Layout::kCompute) {  // blocks of a cluster go through the same tiles
-        post.index /= cluster_of(layout);
-        post.count /= cluster_of(layout);
-      }
-      return work(machine, layout, post, body);
+      return work(machine, layout, in_cluster(layout, worker.post), body);
     }
     // All jobs of a launch have left when the first of the next comes.
     auto& block = blocks[worker.rank * per_rank + worker.post.index];

@@ -8,7 +8,6 @@
 namespace mk::gemm_ar_op {
 
 constexpr gemm::TileShape kCpuTile = gemm_rs_op::kCpuTile;
-constexpr gemm::TileShape kSm90Tile = gemm_rs_op::kSm90Tile;
 constexpr gemm::TileShape kSimTile = gemm_rs_op::kSimTile;
 
 }  // namespace mk::gemm_ar_op

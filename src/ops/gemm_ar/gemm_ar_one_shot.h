@@ -36,7 +36,7 @@ struct OneShotLayout {
   static constexpr int cluster = 1;
   static constexpr bool kSums = true;
   static constexpr bool kKeepsStep = true;
-  static constexpr bool kGathers = false;  // a rank multiplies rows of others
+  static constexpr bool kGathers = false;  // a rank multiplies its own rows only
   static constexpr Output kOutput = Output::kAll;
   MK_HD constexpr const TileImage& image() const { return whole; }
   MK_HD constexpr int64_t m() const { return whole.rows; }

@@ -47,7 +47,7 @@ struct Layout {
   static constexpr int cluster = 1;
   static constexpr bool kSums = true;
   static constexpr bool kKeepsStep = true;
-  static constexpr bool kGathers = false;  // a rank multiplies rows of others
+  static constexpr bool kGathers = false;  // a rank multiplies its own rows only
   static constexpr Output kOutput = Output::kShard;
   MK_HD constexpr const TileImage& image() const { return shard; }
   MK_HD constexpr int64_t m() const { return world.size() * shard.rows; }

@@ -3,6 +3,8 @@
 // gemm_ar_protocol.h call.
 #pragma once
 
+#include <cuda.h>
+
 #include "core/rank_view.h"
 #include "ops/sums/addends.h"
 #include "ops/tile_image.h"

@@ -55,6 +55,13 @@ void Ledger::pay(int from, const Signal& signal, uint64_t amount) {
 void Ledger::stamp_in_node(int from, const Signal& signal, uint64_t value, uint64_t epoch) {
   complain(broken_add_rule(world_, from, signal));
   stamp(from, signal, value, epoch);
+  // Machines store it, so of two workers the later store stays, whichever stamp is larger.
+  Account& a = account(signal.rank, signal.index);
+  if (a.stamper && *a.stamper != acting_) {
+    complain(fmt::format("in launch {} two workers of rank {} stamp signal {} of rank {}", epoch, from, signal.index,
+                         signal.rank));
+  }
+  a.stamper = acting_;
 }
 
 void Ledger::stamp(int from, const Signal& signal, uint64_t stamp, uint64_t epoch) {
@@ -154,6 +161,7 @@ void Ledger::close_thresholds(uint64_t epoch, const std::string& where, Account&
 }
 
 void Ledger::close_stamps(uint64_t epoch, const std::string& where, Account& a) {
+  a.stamper.reset();
   const uint64_t most = std::exchange(a.stamp_awaited, 0);
   if (most == 0) return;
   if (most > a.stamp) {

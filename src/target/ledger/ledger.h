@@ -71,8 +71,9 @@ class Ledger {
     bool is_partial = false;              // somebody has awaited some of it
     uint64_t some_awaited = 0;            // in this launch: the largest threshold
     uint64_t stamp = 0;
-    uint64_t stamp_awaited = 0;   // in this launch: the largest
-    std::optional<Worker> payer;  // the first in this launch
+    uint64_t stamp_awaited = 0;     // in this launch: the largest
+    std::optional<Worker> stamper;  // in this launch, over NVLink
+    std::optional<Worker> payer;    // the first in this launch
     bool has_other_payers = false;
     int puts_with_bytes = 0;  // in this launch
     Payers payers;

@@ -7,12 +7,6 @@
 #include <cstring>
 
 namespace mk::sim {
-namespace {
-
-// What a window holds before anybody writes it.
-constexpr std::byte kPoison{0xff};
-
-}  // namespace
 
 SimMemory::SimMemory(SimCore& core) : core_(core) {
   const SimSpec& spec = core.spec;
@@ -104,7 +98,7 @@ PutClock SimMemory::start_put(int rank, uint64_t ticket, const Clock& sender) {
 std::string SimMemory::describe(int thread, uint64_t epoch, int64_t subject) const {
   const int num_workers = static_cast<int>(core_.workers.size());
   if (thread < num_workers) return core_.whereabouts(core_.workers[thread], epoch, subject);
-  return fmt::format("a put of rank {}, launch {}, chunk {}", (thread - num_workers) / lanes_, epoch, subject);
+  return fmt::format("a put of rank {}, launch {}, for {}", (thread - num_workers) / lanes_, epoch, subject);
 }
 
 void SimMemory::judge(const std::optional<Conflict>& conflict, const Actor& actor, const char* verb,

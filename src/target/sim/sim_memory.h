@@ -32,6 +32,8 @@ struct PutClock {
 
 class SimMemory {
  public:
+  static constexpr std::byte kPoison{0xff};  // what a window holds before anybody writes it
+
   explicit SimMemory(SimCore& core);
 
   // Null without data.

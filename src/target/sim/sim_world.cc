@@ -115,7 +115,10 @@ void SimWorld::load(Worker& worker, const Place& from, uint64_t bytes, int64_t s
     return core_.complain("rule", broken);
   }
   memory_.read(memory_.actor(worker, subject), from, bytes);
-  if (worker.post.role == core_.spec.roles.compute_role()) return;  // a tile's cost has it
+  if (worker.post.role == core_.spec.roles.compute_role()) {  // a tile's cost has its time
+    if (from.rank != worker.rank) ranks_[worker.rank].nvlink_bytes += bytes;
+    return;
+  }
   const Time start = std::max(core_.scheduler.now(), worker.loaded);
   Time done = core_.move(worker, start, bytes);
   int peer = SimCore::kNoPeer;

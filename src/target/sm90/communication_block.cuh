@@ -6,16 +6,11 @@
 #include "core/rank_view.h"
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/communication_block.h"
-#include "target/sm90/gemm_shared.cuh"
 #include "target/sm90/pipeline.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/warp_crew.cuh"
 
 namespace mk::sm90 {
-
-// What a block asks for, whichever kind it is.
-template <class Config, class Element>
-constexpr size_t kBlockShared = kSharedFor<GemmShared<Config, Element>, BulkBuffers>;
 
 // One warp is `worker`: it prepares its pieces and calls work(machine, post, pieces).
 template <class Pace, class Work>

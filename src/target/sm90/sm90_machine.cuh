@@ -70,6 +70,7 @@ class Sm90Machine {
   __device__ uint32_t read(const Place& from) {
     uint32_t value = 0;
     if (crew_.is_leader()) {
+      copier_.finish();  // the worker's own copies come first
       value = *reinterpret_cast<const volatile uint32_t*>(view_.windows.resolve(view_.world, from));
       if (from.rank != view_.rank) nvlink_bytes_ += sizeof(value);
     }
@@ -78,6 +79,7 @@ class Sm90Machine {
   // The leader releases it with its next add, stamp or put; a copy may take it along before.
   __device__ void write(const Place& to, uint32_t value) {
     if (!crew_.is_leader()) return;
+    copier_.finish();
     *reinterpret_cast<volatile uint32_t*>(view_.windows.resolve(view_.world, to)) = value;
     rows_before_async_reads();
     if (to.rank != view_.rank) nvlink_bytes_ += sizeof(value);

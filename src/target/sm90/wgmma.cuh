@@ -34,11 +34,10 @@ __device__ inline void wgmma_results(float (&d)[kCount]) {
 
 // Describes an operand in shared memory, 128-byte swizzled; strides in bytes.
 //
-//   k contiguous     rows of 128 bytes, 64 of k, in groups of 8: `stride_bytes` from group to group, 1024 if they
-//   follow
-//                    each other; `leading_bytes` is not looked at.  16 of k further on is 32 bytes further on.
-//   m or n           rows of 128 bytes, 64 of m or n, one for each k, in groups of 8: `stride_bytes` from group to
-//   group; contiguous       `leading_bytes` to the next 64 of m or n.  16 of k further on is 2 groups further on.
+//   k contiguous        rows of 128 bytes, 64 of k, in groups of 8.  `stride_bytes` leads from group to group: 1024 if
+//                       they follow each other.  `leading_bytes` is not looked at.  16 of k are 32 bytes.
+//   m or n contiguous   rows of 128 bytes, 64 of m or n, one for each k, in groups of 8.  `stride_bytes` leads from
+//                       group to group, `leading_bytes` to the next 64 of m or n.  16 of k are 2 groups.
 __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_bytes, uint32_t stride_bytes) {
   constexpr uint64_t kSwizzle128 = uint64_t{1} << 62;
   return kSwizzle128 | static_cast<uint64_t>(stride_bytes >> 4) << 32 |
