@@ -127,7 +127,8 @@ __device__ void maths(const GemmParams<Layout, Pace>& p, const Post& post, sm90:
   }
 }
 
-// Straight to C.
+// Straight to C.  Stores are under way when after_store is called: no layout tells of C.  One that does has to finish
+// them first, as deliver_tiles does.
 template <class Config, class Element, class Layout, class Pace>
 __device__ void write_tiles(const GemmParams<Layout, Pace>& p, const Post& post, int worker,
                             sm90::GemmShared<Config, Element>& shared) {

@@ -53,7 +53,7 @@ class CpuMachine {
     HostAtomics::add_release(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
   }
 
-  // Its only payer, so a store is enough.
+  // Its only payer, so a store is enough.  Pairs with wait_stamp.
   void stamp(const Signal& signal, uint64_t stamp) {
     HostAtomics::store_release(view_.windows.resolve(view_.world, signal.rank, signal.index), stamp);
   }

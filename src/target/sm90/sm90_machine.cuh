@@ -56,7 +56,7 @@ class Sm90Machine {
     crew_.sync();
   }
 
-  // Its only payer, so a store is enough.
+  // Its only payer, so a store is enough.  Pairs with wait_stamp.
   __device__ void stamp(const Signal& signal, uint64_t stamp) {
     if (crew_.is_leader()) {
       copier_.finish();
