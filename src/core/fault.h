@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // core/fault.h — what a worker leaves behind when it cannot go on.
 //
-// Each worker owns one record in host-visible memory.  On a GPU the load and the store job of a compute block
-// share it: the first is told, and of two at the same moment a mixture.  `sealed` is stored last with release;
-// the host reads it with acquire.
+// Each worker owns kRecordsPerWorker records in host-visible memory, one for each of its parts that wait at the same
+// time: on a GPU these are the load and the store job of a compute block.  A record keeps the first fault of its part.
+// `sealed` is stored last with release; the host reads it with acquire.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,8 @@ enum class FaultKind : uint32_t {
 constexpr uint32_t kRingRoom = 0xffffffffu;
 constexpr uint32_t kPutsDone = 0xfffffffeu;
 constexpr uint32_t kBegin = 0xfffffffdu;  // an earlier launch had failed
+
+constexpr int kRecordsPerWorker = 2;
 
 struct FaultRecord {
   FaultKind kind = FaultKind::kNone;

@@ -30,9 +30,10 @@ struct RankView {
   uint64_t* target_words = nullptr;  // kTargetWords of the target's own, zero before the first launch
   uint64_t* nvlink_bytes = nullptr;  // bytes this rank moved to or from peers of its node, over all launches
   uint64_t* stop = nullptr;          // host-visible; non-zero: leave
-  FaultRecord* faults = nullptr;     // host-visible; [worker]
+  FaultRecord* faults = nullptr;     // host-visible; [worker][kRecordsPerWorker]
   uint64_t timeout_ns = 0;
 
+  MK_HD FaultRecord& fault_record(int worker, int part) const { return faults[worker * kRecordsPerWorker + part]; }
   MK_HD uint64_t epoch_after(uint64_t exits_seen) const { return exits_seen / workers + 1; }
 };
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <iterator>
 #include <set>
+#include <tuple>
 
 namespace mk::runtime {
 namespace {
@@ -44,12 +45,16 @@ std::string describe_faults(const std::vector<FaultRecord>& records, int64_t tim
     return order(a) < order(b);
   });
   std::set<int> ranks;
-  for (const FaultRecord& record : records) ranks.insert(record.rank);
+  std::set<std::tuple<int, int, int>> workers;  // one may have left two records
+  for (const FaultRecord& record : records) {
+    ranks.insert(record.rank);
+    workers.insert({record.rank, record.role, record.worker});
+  }
   std::string text = describe_fault(*worst, timeout_ms, names_of(*worst));
-  if (records.size() > 1) {
+  if (workers.size() > 1) {
     constexpr size_t kMostNamed = 16;
     const std::vector<int> named(ranks.begin(), std::next(ranks.begin(), std::min(ranks.size(), kMostNamed)));
-    text += fmt::format("; {} workers gave up, on ranks {}", records.size(), fmt::join(named, ", "));
+    text += fmt::format("; {} workers gave up, on ranks {}", workers.size(), fmt::join(named, ", "));
     if (ranks.size() > named.size()) text += fmt::format(" and {} more", ranks.size() - named.size());
   }
   return text;

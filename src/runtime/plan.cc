@@ -71,7 +71,8 @@ void Plan::open(const PlanSite& site) {
     view.target_words = counters->target_words;
     view.nvlink_bytes = &counters->nvlink_bytes;
     view.stop = site.stop;
-    view.faults = reinterpret_cast<FaultRecord*>(keep(spec_.workers * sizeof(FaultRecord), Buffer::Kind::kShared));
+    const uint64_t records = static_cast<uint64_t>(spec_.workers) * kRecordsPerWorker;
+    view.faults = reinterpret_cast<FaultRecord*>(keep(records * sizeof(FaultRecord), Buffer::Kind::kShared));
     view.timeout_ns = site.timeout_ns;
   }
 }
@@ -132,8 +133,8 @@ std::vector<FaultRecord> Plan::faults() const {
   std::vector<FaultRecord> sealed;
   for (const RankView& view : views_) {
     if (view.faults == nullptr) continue;  // not here
-    for (int worker = 0; worker < view.workers; ++worker) {
-      const FaultRecord& record = view.faults[worker];
+    for (int i = 0; i < view.workers * kRecordsPerWorker; ++i) {
+      const FaultRecord& record = view.faults[i];
       if (HostAtomics::load_acquire(&record.sealed) != 0) sealed.push_back(record);  // pairs with the worker's seal
     }
   }

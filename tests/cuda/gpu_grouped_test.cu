@@ -3,20 +3,23 @@
 // per tile, stores that end with a group, results of fp32, hooks that see row and column.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
-#include <random>
 #include <vector>
 
 #include "base/math.h"
 #include "target/sm90/tensor_map.h"
 #include "tests/cuda/device_array.h"
 #include "tests/cuda/engine_block.cuh"
+#include "tests/cuda/exact_data.h"
 #include "tests/cuda/gpu_launch.h"
 
 namespace mk::sm90 {
 namespace {
 
 using test::DeviceArray;
+using test::integers;
+using test::kDTypeOf;
 
 // Groups follow each other in A and C without gaps; how many rows each has is known on the device only.
 struct GroupedParams {
@@ -130,14 +133,6 @@ const std::vector<GroupedCase> kCases = {{{0, 1, 300, 0, 64, 129, 7, 0}, 264, 13
                                          {{3, 5}, 8, 8},
                                          {{0, 0, 0}, 16, 16}};
 
-template <class Element>
-std::vector<Element> integers(size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::vector<Element> values(count);
-  for (Element& value : values) value = static_cast<Element>(static_cast<float>(static_cast<int>(random() % 5) - 2));
-  return values;
-}
-
 // The element whose bits are all set: a NaN.
 template <class Out>
 Out poison() {
@@ -145,11 +140,6 @@ Out poison() {
   std::memset(&value, 0xff, sizeof(value));
   return value;
 }
-
-template <class Element>
-constexpr DType kDTypeOf = std::is_same_v<Element, float>    ? DType::kFp32
-                           : std::is_same_v<Element, __half> ? DType::kFp16
-                                                             : DType::kBf16;
 
 template <class Config, class Element, BOrder kOrder, class Out = Element>
 void expect_exact(const GroupedCase& at, int blocks) {

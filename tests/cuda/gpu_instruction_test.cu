@@ -7,12 +7,14 @@
 #include "target/sm90/ptx.cuh"
 #include "target/sm90/tensor_map.h"
 #include "tests/cuda/device_array.h"
+#include "tests/cuda/exact_data.h"
 #include "tests/cuda/gpu_launch.h"
 
 namespace mk::sm90 {
 namespace {
 
 using test::DeviceArray;
+using test::kDTypeOf;
 
 // ---- barriers by name ------------------------------------------------------------------------------------
 
@@ -115,11 +117,6 @@ __global__ void add_box(const __grid_constant__ CUtensorMap map, int row) {
   ptx::cp_async_bulk_commit_group();
   ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
 }
-
-template <class Element>
-constexpr DType kDTypeOf = std::is_same_v<Element, float>    ? DType::kFp32
-                           : std::is_same_v<Element, __half> ? DType::kFp16
-                                                             : DType::kBf16;
 
 template <class Element>
 class GpuBulkAdd : public testing::Test {};

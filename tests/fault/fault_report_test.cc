@@ -80,5 +80,14 @@ TEST(FaultReport, CountsWhoElseGaveUpAndWhere) {
   EXPECT_NE(text.find("3 workers gave up, on ranks 1, 4"), std::string::npos) << text;
 }
 
+TEST(FaultReport, AWorkerWithTwoRecordsIsOneWorker) {
+  const FaultRecord load = fault(FaultKind::kSignal, 4, kCompute);
+  FaultRecord store = load;
+  store.tile = 3;
+  EXPECT_EQ(describe_faults({load, store}, 200, names_of).find("gave up"), std::string::npos);
+  const std::string text = describe_faults({load, store, fault(FaultKind::kStopped, 1, kIntra)}, 200, names_of);
+  EXPECT_NE(text.find("2 workers gave up, on ranks 1, 4"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace mk::test

@@ -47,6 +47,24 @@ TEST_F(MachineFault, ASignalThatDoesNotComeIsRecordedWithWhoAndWhat) {
   EXPECT_EQ(fault.epoch, 1u);
 }
 
+TEST_F(MachineFault, EachPartOfAWorkerHasARecordOfItsOwn) {
+  const RankView& view = plan.view(kRank);
+  for (int number = 0; number < view.workers; ++number) {
+    for (int part = 0; part < kRecordsPerWorker; ++part) {
+      FaultRecord& record = view.fault_record(number, part);
+      record.worker = number;
+      record.tile = part;
+      HostAtomics::store_release(&record.sealed, 1);
+    }
+  }
+  const std::vector<FaultRecord> faults = plan.plan().faults();
+  ASSERT_EQ(faults.size(), static_cast<size_t>(view.workers * kRecordsPerWorker));
+  for (size_t i = 0; i < faults.size(); ++i) {
+    EXPECT_EQ(faults[i].worker, static_cast<int>(i) / kRecordsPerWorker);
+    EXPECT_EQ(faults[i].tile, static_cast<int>(i) % kRecordsPerWorker);
+  }
+}
+
 TEST_F(MachineFault, AFullRingIsRecordedWithTheChunkInHand) {
   EXPECT_TRUE(worker.put(kPut, kChunk));
   EXPECT_TRUE(worker.put(kPut, kChunk));

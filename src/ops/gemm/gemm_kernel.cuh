@@ -69,7 +69,7 @@ __device__ void load_tiles(const GemmParams<Layout, Pace>& p, const Post& post, 
   if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.a, &p.b}) sm90::prefetch_tensor_map(map);
   }
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
   sm90::LoadJob<Config, Element, kOrder> job(shared);
   if constexpr (Layout::kGathers) {

@@ -131,7 +131,7 @@ class CpuMachine {
   }
 
   void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
-    FaultRecord& record = view_.faults[worker_];
+    FaultRecord& record = view_.fault_record(worker_, 0);
     if (HostAtomics::load_acquire(&record.sealed) == 0) {  // the first fault of a worker is the one to tell
       record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch_, 0};
       HostAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults

@@ -175,9 +175,16 @@ class MathsJob {
     if constexpr (Results::kElementBytes == 2) {
       pending_words_[slab][i / 2] = pack<Element>(x, y);
     } else {
-      pending_words_[slab][i] = __float_as_uint(x);
-      pending_words_[slab][i + 1] = __float_as_uint(y);
+      pending_words_[slab][i] = word_of(x);
+      pending_words_[slab][i + 1] = word_of(y);
     }
+  }
+
+  // A cast would be moved up to the wgmma that makes the sum, in front of the wait for it.
+  __device__ static uint32_t word_of(float x) {
+    uint32_t word;
+    asm volatile("mov.b32 %0, %1;" : "=r"(word) : "f"(x));
+    return word;
   }
 
   __device__ void hand_out(int box) {

@@ -21,9 +21,11 @@ namespace mk::sm90 {
 template <Crew C, class Pace = NoPace>
 class Sm90Machine {
  public:
-  // `worker` is its number in the rank; `pieces` is empty for one that never copies.
-  __device__ Sm90Machine(const RankView& view, const Post& post, int worker, const BulkPieces& pieces, const Pace& pace)
-      : view_(view), post_(post), worker_(worker), copier_(pieces), pace_(pace) {}
+  // `worker` is its number in the rank; `pieces` is empty for one that never copies.  Jobs of a worker that wait at the
+  // same time are parts 0 and 1 of it.
+  __device__ Sm90Machine(const RankView& view, const Post& post, int worker, const BulkPieces& pieces, const Pace& pace,
+                         int part = 0)
+      : view_(view), post_(post), worker_(worker), part_(part), copier_(pieces), pace_(pace) {}
 
   __device__ const WorldShape& world() const { return view_.world; }
   __device__ int rank() const { return view_.rank; }
@@ -206,7 +208,7 @@ class Sm90Machine {
   }
 
   __device__ void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
-    FaultRecord& record = view_.faults[worker_];
+    FaultRecord& record = view_.fault_record(worker_, part_);
     if (SystemAtomics::load_acquire(&record.sealed) == 0) {  // the first fault of a worker is the one to tell
       record.kind = kind;
       record.rank = view_.rank;
@@ -226,6 +228,7 @@ class Sm90Machine {
   const RankView& view_;
   const Post post_;
   const int worker_;
+  const int part_;
   BulkCopier copier_;
   [[no_unique_address]] C crew_;
   [[no_unique_address]] Pace pace_;
