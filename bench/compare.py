@@ -72,8 +72,8 @@ def run_part(part, builds, rounds, keep):
         before, after = statistics.median(of["before"]), statistics.median(of["after"])
         ratios.append(before / after)
         print(f"{name:44} {before:10.2f} {after:10.2f} {before / after:7.3f}")
-    print(f"{part}: {len(ratios)} rows, geometric mean {statistics.geometric_mean(ratios):.4f}, least {min(ratios):.4f}",
-          flush=True)
+    mean = statistics.geometric_mean(ratios)
+    print(f"{part}: {len(ratios)} rows, geometric mean {mean:.4f}, least {min(ratios):.4f}", flush=True)
 
 
 def main():
