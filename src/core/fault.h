@@ -3,6 +3,7 @@
 //
 // Each worker owns kRecordsPerWorker records in host-visible memory, one for each of its parts that wait at the same
 // time: on a GPU these are the load and the store job of a compute block.  A record keeps the first fault of its part.
+// A worker with one part keeps in kRefusalRecord the first input that it refused since the last synchronize.
 // `sealed` is stored last with release; the host reads it with acquire.
 #pragma once
 
@@ -17,6 +18,7 @@ enum class FaultKind : uint32_t {
   kUnsettled,  // puts did not complete in time
   kNoMemory,   // the worker could not allocate
   kStopped,    // somebody else failed while this worker waited for what the record names
+  kRefused,    // no fault of the World: the launch's input cannot be worked with; `signal` is the operator's reason
 };
 
 // What `signal` holds when the wait was not for one of the plan's signals.
@@ -25,6 +27,7 @@ constexpr uint32_t kPutsDone = 0xfffffffeu;
 constexpr uint32_t kBegin = 0xfffffffdu;  // an earlier launch had failed
 
 constexpr int kRecordsPerWorker = 2;
+constexpr int kRefusalRecord = 1;
 
 struct FaultRecord {
   FaultKind kind = FaultKind::kNone;

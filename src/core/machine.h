@@ -17,10 +17,13 @@
 //           done, for others, only after an add or a put; counted if the place is another rank's.
 //   load    says that the target reads bytes at a place of this node from here on; counted likewise.
 //   read    a small value (a count, an offset) at a place of this node, after a wait that covers it.
+//   read_list   up to kMostValues of them, `stride` bytes from one to the next.  Indexed by all threads of the worker.
 //   write   such a value.  Like a store it is done, for others, only after an add, a stamp or a put.
 //   put     hands a command to the network.  Releases what was written before like add.  Bounded like wait.
 //   settle  the last act of all workers of a role that puts: when they have left, every put of theirs has completed,
 //           so its source may be overwritten.
+//   refuse  says that the launch's input cannot be worked with, in numbers that the operator's Names put into words.
+//           The World goes on; its next synchronize throws.
 //   note    leaves a trace event.
 //
 // Launches queued behind one that failed still start.  A CPU worker leaves at once; a GPU's does not ask,
@@ -55,9 +58,11 @@ concept Machine = requires(M m, const M c, Signal signal, Place place, Put put, 
   { m.store(place, value) } -> std::same_as<void>;
   { m.load(place, value) } -> std::same_as<void>;
   { m.read(place) } -> std::same_as<uint32_t>;
+  { m.read_list(place, int{}, value)[0] } -> std::convertible_to<uint32_t>;
   { m.write(place, index) } -> std::same_as<void>;
   { m.put(put, subject) } -> std::same_as<bool>;
   { m.settle() } -> std::same_as<bool>;
+  { m.refuse(index, subject, value, value) } -> std::same_as<void>;
   { m.note(event) } -> std::same_as<void>;
 };
 

@@ -35,12 +35,15 @@ std::string describe_fault(const FaultRecord& record, int64_t timeout_ms, const 
 }
 
 std::string describe_faults(const std::vector<FaultRecord>& records, int64_t timeout_ms, const NamesOf& names_of) {
-  // Who was stopped suffered; who timed out saw the cause.  Communication roles stand nearer to it.
+  // Who waited for a worker of its own rank suffered, and so did who was stopped; who timed out saw the cause.
+  // Communication roles stand nearer to it.
   const auto is_compute = [&](const FaultRecord& r) { return r.role + 1 == std::ssize(names_of(r).roles); };
   const auto worst = std::min_element(records.begin(), records.end(), [&](const auto& a, const auto& b) {
     const auto order = [&](const FaultRecord& r) {
       if (r.kind == FaultKind::kNoMemory) return -1;
-      return (r.kind == FaultKind::kStopped ? 2 : 0) + (is_compute(r) ? 1 : 0);
+      const auto& is_inner = names_of(r).is_inner;
+      const bool waited_inside = is_inner && is_inner(r.signal);
+      return (waited_inside ? 4 : 0) + (r.kind == FaultKind::kStopped ? 2 : 0) + (is_compute(r) ? 1 : 0);
     };
     return order(a) < order(b);
   });

@@ -135,10 +135,25 @@ std::vector<FaultRecord> Plan::faults() const {
     if (view.faults == nullptr) continue;  // not here
     for (int i = 0; i < view.workers * kRecordsPerWorker; ++i) {
       const FaultRecord& record = view.faults[i];
-      if (HostAtomics::load_acquire(&record.sealed) != 0) sealed.push_back(record);  // pairs with the worker's seal
+      const bool is_sealed = HostAtomics::load_acquire(&record.sealed) != 0;  // pairs with the worker's seal
+      if (is_sealed && record.kind != FaultKind::kRefused) sealed.push_back(record);
     }
   }
   return sealed;
+}
+
+std::vector<FaultRecord> Plan::take_refusals() {
+  std::vector<FaultRecord> refused;
+  for (const RankView& view : views_) {
+    if (view.faults == nullptr) continue;  // not here
+    for (int i = 0; i < view.workers * kRecordsPerWorker; ++i) {
+      FaultRecord& record = view.faults[i];
+      if (HostAtomics::load_acquire(&record.sealed) == 0 || record.kind != FaultKind::kRefused) continue;
+      refused.push_back(record);
+      HostAtomics::store_release(&record.sealed, 0);
+    }
+  }
+  return refused;
 }
 
 uint64_t Plan::nvlink_bytes(int rank) const {

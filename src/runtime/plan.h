@@ -66,6 +66,8 @@ class Plan {
 
   // Sealed records of all workers of the ranks that are here.
   std::vector<FaultRecord> faults() const;
+  // Records of inputs that were refused, which are no faults; they are cleared.  Call when no launch is running.
+  std::vector<FaultRecord> take_refusals();
 
   // Moved to or from node peers by `rank` over all launches so far.  Call when no launch is running.
   uint64_t nvlink_bytes(int rank) const;

@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <chrono>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -196,6 +197,24 @@ void WorldState::synchronize() {
   } catch (const Error& error) {
     throw explain(error);
   }
+  throw_refusals();
+}
+
+// No launch runs: the records may be cleared, so that each is told once.  All ranks may have refused for the same
+// reason.
+void WorldState::throw_refusals() {
+  std::string first;
+  std::set<std::string> reasons;
+  for (Plan* plan : plans_by_id_) {
+    for (const FaultRecord& record : plan->take_refusals()) {
+      const std::string reason = fmt::format("launch {}: {}", record.epoch, plan->spec().names.refusal(record));
+      if (first.empty()) first = fmt::format("rank {} refused {}", record.rank, reason);
+      reasons.insert(fmt::format("{} {}", record.plan, reason));
+    }
+  }
+  if (first.empty()) return;
+  if (reasons.size() > 1) first += fmt::format("; and {} more", reasons.size() - 1);
+  throw Error(ErrorCode::kInvalidArgument, first);
 }
 
 void WorldState::stop(const std::exception& why) {

@@ -78,6 +78,7 @@ class WorldState {
   void synchronize();  // until every launch so far has finished; throws the Error of the first fault, if any
   // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.
   void check_faults() const;
+  void throw_refusals();  // inputs of launches that workers refused, if any; the World goes on
   void check_usable() const;
   std::vector<FaultRecord> faults() const;
 

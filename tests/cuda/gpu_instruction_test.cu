@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "target/sm90/pipeline.cuh"
 #include "target/sm90/ptx.cuh"
 #include "target/sm90/tensor_map.h"
 #include "tests/cuda/device_array.h"
@@ -15,6 +16,10 @@ namespace {
 
 using test::DeviceArray;
 using test::kDTypeOf;
+
+// A block that has 168 registers a thread at start has no more after the hand-over.
+static_assert(registers_fit(56, 2, 224) && registers_fit(72, 2, 216));
+static_assert(!registers_fit(64, 2, 224) && !registers_fit(56, 2, 232));
 
 // ---- barriers by name ------------------------------------------------------------------------------------
 

@@ -72,6 +72,17 @@ TEST(FaultReport, CommunicationComesBeforeCompute) {
   EXPECT_EQ(text.rfind("rank 1 intra", 0), 0u) << text;
 }
 
+// Whoever waits for its own rank waits because of another wait there.
+TEST(FaultReport, WhoWaitedForAnotherRankComesBeforeWhoWaitedInsideItsOwn) {
+  Names names = kNames;
+  names.is_inner = [](uint32_t signal) { return signal == 9; };
+  FaultRecord inside = fault(FaultKind::kSignal, 0, kIntra);
+  inside.signal = 9;
+  const std::string text = describe_faults({inside, fault(FaultKind::kStopped, 1, kCompute)}, 200,
+                                           [&](const FaultRecord&) -> const Names& { return names; });
+  EXPECT_EQ(text.rfind("rank 1 compute", 0), 0u) << text;
+}
+
 TEST(FaultReport, CountsWhoElseGaveUpAndWhere) {
   const std::string text =
       describe_faults({fault(FaultKind::kSignal, 4, kCompute), fault(FaultKind::kStopped, 1, kIntra),

@@ -65,6 +65,28 @@ TEST_F(MachineFault, EachPartOfAWorkerHasARecordOfItsOwn) {
   }
 }
 
+TEST_F(MachineFault, ARefusalIsNoFaultIsTakenOnceAndDoesNotHideAFault) {
+  worker.refuse(7, kChunk, 12, 10);
+  worker.refuse(8, kChunk, 13, 10);
+  EXPECT_FALSE(stopped());
+  EXPECT_TRUE(plan.plan().faults().empty());
+  EXPECT_FALSE(worker.wait(3, 9, kChunk));
+  EXPECT_EQ(only_fault().kind, FaultKind::kSignal);
+  const std::vector<FaultRecord> refused = plan.plan().take_refusals();
+  ASSERT_EQ(refused.size(), 1u) << "the first is the one to tell";
+  EXPECT_EQ(refused[0].signal, 7u);
+  EXPECT_EQ(refused[0].tile, kChunk);
+  EXPECT_EQ(refused[0].seen, 12u);
+  EXPECT_EQ(refused[0].wanted, 10u);
+  EXPECT_TRUE(plan.plan().take_refusals().empty());
+}
+
+TEST_F(MachineFault, AListIsReadWithAnyStride) {
+  for (int i = 0; i < 4; ++i) plan.window<uint32_t>(kRank)[3 * i] = 100 + i;
+  const ValueList list = worker.read_list({kFirstOperatorWindow, kRank, 0}, 4, 12);
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(list[i], 100u + i);
+}
+
 TEST_F(MachineFault, AFullRingIsRecordedWithTheChunkInHand) {
   EXPECT_TRUE(worker.put(kPut, kChunk));
   EXPECT_TRUE(worker.put(kPut, kChunk));

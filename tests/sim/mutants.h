@@ -55,6 +55,7 @@ class SpoiltMachine {
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return m_->wait_stamp(signal, stamp, subject); }
   void stamp(const Signal& signal, uint64_t stamp) { m_->stamp(signal, stamp); }
   uint32_t read(const Place& from) { return m_->read(from); }
+  ValueList read_list(const Place& from, int count, uint64_t stride) { return m_->read_list(from, count, stride); }
   void write(const Place& to, uint32_t value) { m_->write(to, value); }
   void add(const Signal& signal, uint64_t amount) { m_->add(signal, amount); }
   void copy(const Place& to, const Place& from, uint64_t bytes) { m_->copy(to, from, bytes); }
@@ -62,6 +63,9 @@ class SpoiltMachine {
   void load(const Place& from, uint64_t bytes) { m_->load(from, bytes); }
   bool put(const Put& put, int64_t subject) { return m_->put(put, subject); }
   bool settle() { return m_->settle(); }
+  void refuse(uint32_t reason, int64_t subject, uint64_t seen, uint64_t allowed) {
+    m_->refuse(reason, subject, seen, allowed);
+  }
   void note(const Event& event) { m_->note(event); }
   void compute(const sim::TileWork& work, int64_t tile) { m_->compute(work, tile); }
   void write_result(uint64_t bytes) { m_->write_result(bytes); }

@@ -49,6 +49,7 @@ class BarePlan {
 
   const RankView& view(int rank) const { return plan_->view(rank); }
   const runtime::Plan& plan() const { return *plan_; }
+  runtime::Plan& plan() { return *plan_; }
   const WindowRegistry& windows() const { return windows_; }
   RingMemory& ring(int rank) { return *rings_[rank]; }
   uint64_t* stop() { return &stop_; }

@@ -63,7 +63,7 @@ void check_tensor(const Tensor& tensor, const char* name, int rank, int64_t rows
   check_arg(tensor.data != nullptr, "{} of rank {} is a null pointer", name, rank);
   check_arg(tensor.rows == rows && tensor.cols == cols, "{} of rank {} is {}x{}; it must be {}x{}", name, rank,
             tensor.rows, tensor.cols, rows, cols);
-  check_arg(tensor.dtype == dtype, "{} of rank {} is {}; a of rank 0 is {} and all tensors must agree", name, rank,
+  check_arg(tensor.dtype == dtype, "{} of rank {} is {}; all tensors must be {}, as those of rank 0", name, rank,
             name_of(tensor.dtype), name_of(dtype));
   const uintptr_t alignment = device == DeviceKind::kCuda ? 16 : size_of(dtype);
   check_arg(reinterpret_cast<uintptr_t>(tensor.data) % alignment == 0,

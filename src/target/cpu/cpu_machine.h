@@ -13,6 +13,7 @@
 #include "base/atomics.h"
 #include "core/machine.h"
 #include "core/rank_view.h"
+#include "core/value_list.h"
 
 namespace mk::cpu {
 
@@ -64,6 +65,7 @@ class CpuMachine {
     count(from, sizeof(value));
     return value;
   }
+  ValueList read_list(const Place& from, int count, uint64_t stride) { return read_each(*this, from, count, stride); }
   void write(const Place& to, uint32_t value) {
     std::memcpy(view_.windows.resolve(view_.world, to), &value, sizeof(value));
     count(to, sizeof(value));
@@ -91,6 +93,10 @@ class CpuMachine {
   }
 
   bool settle() { return wait_until(FaultKind::kUnsettled, view_.ring.completed, last_put_, kPutsDone, -1); }
+
+  void refuse(uint32_t reason, int64_t subject, uint64_t seen, uint64_t allowed) {
+    leave_record(FaultKind::kRefused, reason, subject, seen, allowed);
+  }
 
   // The worker cannot go on: it could not allocate.
   void give_up_without_memory() { record_fault(FaultKind::kNoMemory, kBegin, -1, 0, 0); }
@@ -131,12 +137,16 @@ class CpuMachine {
   }
 
   void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
-    FaultRecord& record = view_.fault_record(worker_, 0);
-    if (HostAtomics::load_acquire(&record.sealed) == 0) {  // the first fault of a worker is the one to tell
-      record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch_, 0};
-      HostAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
-    }
+    leave_record(kind, signal, subject, seen, wanted);
     HostAtomics::store_release(view_.stop, 1);  // pairs with every wait
+  }
+
+  // The first fault of a worker is the one to tell; what it refused does not keep it from that.
+  void leave_record(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
+    FaultRecord& record = view_.fault_record(worker_, kind == FaultKind::kRefused ? kRefusalRecord : 0);
+    if (HostAtomics::load_acquire(&record.sealed) != 0) return;
+    record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch_, 0};
+    HostAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
   }
 
   const RankView view_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/machine.h"
+#include "core/value_list.h"
 #include "target/ledger/ledger.h"
 
 namespace mk::ledger {
@@ -32,6 +33,7 @@ class LedgerMachine {
   }
   void stamp(const Signal& signal, uint64_t stamp) { ledger_.stamp_in_node(rank_, signal, stamp, epoch_); }
   uint32_t read(const Place& from) { return ledger_.read(rank_, epoch_, from); }
+  ValueList read_list(const Place& from, int count, uint64_t stride) { return read_each(*this, from, count, stride); }
   void write(const Place& to, uint32_t value) { ledger_.write(rank_, epoch_, to, value); }
   void add(const Signal& signal, uint64_t amount) { ledger_.pay(rank_, signal, amount); }
   void copy(const Place& to, const Place& from, uint64_t bytes) { ledger_.copy(rank_, to, from, bytes); }
@@ -42,6 +44,7 @@ class LedgerMachine {
     return true;
   }
   bool settle() { return true; }
+  void refuse(uint32_t, int64_t, uint64_t, uint64_t) {}
   void note(const Event&) {}
 
  private:

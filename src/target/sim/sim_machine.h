@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/machine.h"
+#include "core/value_list.h"
 #include "target/sim/sim_world.h"
 
 namespace mk::sim {
@@ -32,6 +33,7 @@ class SimMachine {
   }
   void stamp(const Signal& signal, uint64_t stamp) { sim_.stamp(worker_, signal, stamp); }
   uint32_t read(const Place& from) { return sim_.read(worker_, from, subject_); }
+  ValueList read_list(const Place& from, int count, uint64_t stride) { return read_each(*this, from, count, stride); }
   void write(const Place& to, uint32_t value) { sim_.write(worker_, to, value, subject_); }
   void add(const Signal& signal, uint64_t amount) { sim_.add(worker_, signal, amount); }
   void copy(const Place& to, const Place& from, uint64_t bytes) { sim_.copy(worker_, to, from, bytes, subject_); }
@@ -48,6 +50,7 @@ class SimMachine {
     sim_.finish_loads(worker_);
     return sim_.network().settle(worker_, puts_end_);
   }
+  void refuse(uint32_t, int64_t, uint64_t, uint64_t) {}
   void note(const Event&) {}
 
   // The target's part of the compute role.

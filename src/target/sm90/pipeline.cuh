@@ -82,12 +82,13 @@ __device__ void wait_for_prepared() {
 }
 
 // Whether a first warpgroup may give registers, down to `given` a thread, so that each of the consumers has `taken`:
-// all threads of the block start with equally many, in steps of 8.
+// all threads of the block start with equally many, in steps of 8, and the block never has more than that.  If it asked
+// for more, its consumers would wait for ever.
 constexpr bool registers_fit(int given, int consumers, int taken) {
   constexpr int kOfAThreadInEach = 65536 / 128;
   const int at_start = kOfAThreadInEach / (1 + consumers) / 8 * 8;
   return given % 8 == 0 && taken % 8 == 0 && given >= 24 && taken <= 256 && given <= at_start && taken >= at_start &&
-         given + consumers * taken <= kOfAThreadInEach;
+         given + consumers * taken <= at_start * (1 + consumers);
 }
 
 }  // namespace mk::sm90

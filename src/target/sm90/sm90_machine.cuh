@@ -15,6 +15,7 @@
 #include "target/sm90/pace.cuh"
 #include "target/sm90/ptx.cuh"
 #include "target/sm90/rank_words.h"
+#include "target/sm90/values_of.cuh"
 
 namespace mk::sm90 {
 
@@ -78,6 +79,15 @@ class Sm90Machine {
     }
     return crew_.leaders(value);
   }
+  // Every lane reads one, after what the leader has acquired.
+  __device__ ValuesOf<C> read_list(const Place& from, int count, uint64_t stride) {
+    if (crew_.is_leader()) {
+      copier_.finish();
+      if (from.rank != view_.rank) nvlink_bytes_ += count * sizeof(uint32_t);
+    }
+    crew_.sync();
+    return ValuesOf<C>(view_.windows.resolve(view_.world, from), count, stride);
+  }
   // The leader releases it with its next add, stamp or put; a copy may take it along before.
   __device__ void write(const Place& to, uint32_t value) {
     if (!crew_.is_leader()) return;
@@ -92,6 +102,28 @@ class Sm90Machine {
       if (to.rank != from.rank) pace_.charge(bytes);
       copier_.copy(view_.windows.resolve(view_.world, to), view_.windows.resolve(view_.world, from), bytes);
       if (to.rank != from.rank) nvlink_bytes_ += bytes;
+    }
+    crew_.sync();
+  }
+
+  // The pieces of all rows are one stream: loads of a row run ahead of the stores of the row before.
+  template <class FromAt>
+  __device__ void copy_rows(const Place& to, int rows, uint64_t bytes, const FromAt& from_at) {
+    const Place first = from_at(0);
+    if (crew_.is_leader() && to.rank != first.rank) {
+      pace_.charge(rows * bytes);
+      nvlink_bytes_ += rows * bytes;
+    }
+    std::byte* const out = view_.windows.resolve(view_.world, to);
+    RowPieces loads(bytes, copier_.piece_bytes(bytes));
+    RowPieces stores = loads;
+    const std::byte* from = nullptr;
+    for (; stores.row < rows; stores.advance()) {
+      for (; loads.row < rows && loads.number < stores.number + BulkCopier::kAhead; loads.advance()) {
+        if (loads.offset == 0) from = view_.windows.resolve(view_.world, from_at(loads.row));
+        if (crew_.is_leader()) copier_.load(from + loads.offset, loads.size());
+      }
+      if (crew_.is_leader()) copier_.store(out + stores.row * bytes + stores.offset, stores.size());
     }
     crew_.sync();
   }
@@ -146,6 +178,10 @@ class Sm90Machine {
     return wait_until(FaultKind::kUnsettled, view_.ring.completed, wanted, kPutsDone, -1);
   }
 
+  __device__ void refuse(uint32_t reason, int64_t subject, uint64_t seen, uint64_t allowed) {
+    if (crew_.is_leader()) leave_record(kRefusalRecord, FaultKind::kRefused, reason, subject, seen, allowed);
+  }
+
   __device__ void note(const Event&) {}
 
   // The worker's last act; its block adds to `exits` when all its threads are done.
@@ -156,6 +192,27 @@ class Sm90Machine {
   }
 
  private:
+  // A walk over the pieces of rows.
+  struct RowPieces {
+    __device__ RowPieces(uint64_t row_bytes, uint32_t piece) : row_bytes_(row_bytes), piece_(piece) {}
+    __device__ uint32_t size() const { return static_cast<uint32_t>(min_of<uint64_t>(piece_, row_bytes_ - offset)); }
+    __device__ void advance() {
+      ++number;
+      offset += piece_;
+      if (offset < row_bytes_) return;
+      offset = 0;
+      ++row;
+    }
+
+    int row = 0;
+    int number = 0;
+    uint64_t offset = 0;  // in the row
+
+   private:
+    const uint64_t row_bytes_;
+    const uint32_t piece_;
+  };
+
   // `consumed` lies in host memory, a microsecond or two away, so what was seen there is kept.
   __device__ bool wait_for_room(uint64_t wanted, int64_t subject) {
     const bool is_known = crew_.leader_says(wanted <= consumed_seen_);
@@ -208,21 +265,26 @@ class Sm90Machine {
   }
 
   __device__ void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
-    FaultRecord& record = view_.fault_record(worker_, part_);
-    if (SystemAtomics::load_acquire(&record.sealed) == 0) {  // the first fault of a worker is the one to tell
-      record.kind = kind;
-      record.rank = view_.rank;
-      record.role = post_.role;
-      record.worker = post_.index;
-      record.plan = view_.plan;
-      record.signal = signal;
-      record.tile = subject;
-      record.seen = seen;
-      record.wanted = wanted;
-      record.epoch = epoch();
-      SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
-    }
+    leave_record(part_, kind, signal, subject, seen, wanted);
     SystemAtomics::store_release(view_.stop, 1);  // waits look at it relaxed: it orders nothing
+  }
+
+  // The first fault of a worker is the one to tell; what it refused does not keep it from that.
+  __device__ void leave_record(int part, FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen,
+                               uint64_t wanted) {
+    FaultRecord& record = view_.fault_record(worker_, part);
+    if (SystemAtomics::load_acquire(&record.sealed) != 0) return;
+    record.kind = kind;
+    record.rank = view_.rank;
+    record.role = post_.role;
+    record.worker = post_.index;
+    record.plan = view_.plan;
+    record.signal = signal;
+    record.tile = subject;
+    record.seen = seen;
+    record.wanted = wanted;
+    record.epoch = epoch();
+    SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
   }
 
   const RankView& view_;

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// core/copy_rows.h — rows from many places to places that follow each other.
+#pragma once
+
+#include <cstdint>
+
+#include "base/macros.h"
+#include "core/machine.h"
+
+namespace mk {
+
+// from_at(i) is where row i lies; all lie at one rank.  All threads of the worker call it together, with the same i; a
+// row may be asked for more than once.  A machine may have a copy_rows of its own, which does the same with more copies
+// under way.
+MK_PROTOCOL
+template <Machine M, class FromAt>
+MK_HD void copy_rows(M& m, const Place& to, int rows, uint64_t bytes, const FromAt& from_at) {
+  if constexpr (requires { m.copy_rows(to, rows, bytes, from_at); }) {
+    m.copy_rows(to, rows, bytes, from_at);
+  } else {
+    for (int i = 0; i < rows; ++i) m.copy(Place{to.window, to.rank, to.offset + i * bytes}, from_at(i), bytes);
+  }
+}
+
+}  // namespace mk

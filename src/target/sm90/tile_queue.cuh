@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/tile_queue.cuh — tiles that only the load job of a block knows, handed to its other jobs.
+//
+// For operators whose tiles follow from what other ranks send: the load job finds out and tells.  Each job that takes
+// sees every tile, in order.  The last entry is no tile: it says that there are no more.
+#pragma once
+
+#include <cstdint>
+
+#include "target/sm90/pipeline.cuh"
+
+namespace mk::sm90 {
+
+template <class Tile, int kSlots = 4>
+struct TileQueue {
+  static constexpr int kNumSlots = kSlots;
+
+  struct Entry {
+    Tile tile;
+    bool is_tile;
+  };
+  Entry entries[kSlots];
+  uint64_t full[kSlots];
+  uint64_t empty[kSlots];
+
+  // One lane, before begin_jobs.  `takers` threads take every entry.
+  __device__ void prepare(int takers) {
+    for (uint64_t& barrier : full) ptx::mbarrier_init(&barrier, 1);
+    for (uint64_t& barrier : empty) ptx::mbarrier_init(&barrier, takers);
+    barriers_before_use();
+  }
+};
+
+// One thread puts entries in.
+template <class Tile, int kSlots = 4>
+class TileGiver {
+ public:
+  __device__ explicit TileGiver(TileQueue<Tile, kSlots>& queue) : queue_(queue) {}
+
+  __device__ void give(const Tile& tile) { put({tile, true}); }
+  __device__ void end() { put({Tile{}, false}); }
+
+ private:
+  __device__ void put(const typename TileQueue<Tile, kSlots>::Entry& entry) {
+    wait_phase(&queue_.empty[cursor_.slot], cursor_.phase ^ 1);
+    queue_.entries[cursor_.slot] = entry;
+    ptx::mbarrier_arrive(&queue_.full[cursor_.slot]);  // releases the entry; pairs with take
+    ++cursor_;
+  }
+
+  TileQueue<Tile, kSlots>& queue_;
+  Cursor<kSlots> cursor_;
+};
+
+template <class Tile, int kSlots = 4>
+class TileTaker {
+ public:
+  __device__ explicit TileTaker(TileQueue<Tile, kSlots>& queue) : queue_(queue) {}
+
+  // False: there are no more.
+  __device__ bool take(Tile& tile) {
+    wait_phase(&queue_.full[cursor_.slot], cursor_.phase);
+    const auto entry = queue_.entries[cursor_.slot];
+    ptx::mbarrier_arrive(&queue_.empty[cursor_.slot]);
+    ++cursor_;
+    tile = entry.tile;
+    return entry.is_tile;
+  }
+
+ private:
+  TileQueue<Tile, kSlots>& queue_;
+  Cursor<kSlots> cursor_;
+};
+
+}  // namespace mk::sm90

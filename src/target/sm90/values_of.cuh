@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/values_of.cuh — what read_list of the sm90 machine returns: values that lie one after the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/crew.h"
+#include "target/sm90/warp_crew.cuh"
+
+namespace mk::sm90 {
+
+template <Crew C>
+class ValuesOf;
+
+// A value in each lane.  All lanes index it alike.
+template <>
+class ValuesOf<WarpCrew> {
+ public:
+  __device__ ValuesOf(const std::byte* first, int count, uint64_t stride) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    if (lane < count) mine_ = *reinterpret_cast<const volatile uint32_t*>(first + lane * stride);
+  }
+  __device__ uint32_t operator[](int i) const { return __shfl_sync(0xffffffffu, mine_, i); }
+
+ private:
+  uint32_t mine_ = 0;
+};
+
+// One thread reads each when it is asked for.
+template <>
+class ValuesOf<SoloCrew> {
+ public:
+  __device__ ValuesOf(const std::byte* first, int, uint64_t stride) : first_(first), stride_(stride) {}
+  __device__ uint32_t operator[](int i) const {
+    return *reinterpret_cast<const volatile uint32_t*>(first_ + i * stride_);
+  }
+
+ private:
+  const std::byte* first_;
+  uint64_t stride_;
+};
+
+}  // namespace mk::sm90
