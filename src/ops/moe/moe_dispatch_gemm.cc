@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_dispatch_gemm.cc — the public call: check, plan, launch every rank.
+#include <algorithm>
+
+#include "ops/host_launch.h"
+#include "ops/moe/moe_host_body.h"
+#include "ops/moe/moe_sm90.h"
+#include "ops/moe/moe_targets.h"
+#include "ops/plan_spec.h"
+#include "ops/split.h"
+
+namespace mk {
+namespace moe {
+namespace {
+
+Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats) {
+  const bool has_nodes = problem.world.nodes > 1;
+  if (!asked.empty()) {
+    const RoleNeed needs[] = {{true}, {has_nodes}, {true}, {}};
+    return checked_split("moe_dispatch_gemm", problem.world, asked, Layout::kRoles, needs, seats);
+  }
+  if (seats.sharing == 1) return filled_up(problem.world, {{1}, {has_nodes ? 1 : 0}, {1}, {1}}, seats);
+  // Whole SMs of warps that communicate, one in 16: with fewer, experts wait for rows that an SM copies at 50 GB/s.
+  const int sms = std::max(has_nodes ? 2 : 1, seats.count / 16);
+  const int send = has_nodes ? 2 * sms : 0;
+  return filled_up(problem.world, {{sms}, {send}, {sms * seats.sharing - sms - send}, {1}}, seats);
+}
+
+// On a GPU: high tiles where experts have many rows.
+Cut cut_on(DeviceKind device, const Problem& problem) {
+  if (device != DeviceKind::kCuda) return {};
+  const MoeShape& shape = problem.shape;
+  const int64_t expected = shape.max_tokens * problem.world.size() * shape.topk / shape.experts;
+  Cut cut{.tile_m = 128, .tile_n = 256, .slice_tokens = 512, .chunk_rows = 32, .bundle_rows = 16};
+  if (expected <= 64) {
+    cut.tile_m = 64;
+    cut.tile_n = 128;
+  }
+  return cut;
+}
+
+runtime::PlanSpec spec_of(const Layout& layout) {
+  runtime::PlanSpec spec = plan_spec(layout);
+  spec.names.is_inner = [layout](uint32_t signal) { return layout.is_inner(signal); };
+  spec.names.refusal = [layout](const FaultRecord& record) { return refusal(layout, record); };
+  return spec;
+}
+
+Layout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
+  return make_layout(problem, cut_on(device.kind(), problem), choose_roles(problem, split, seats_of(device)));
+}
+
+template <class T>
+void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, const Operands& operands) {
+  const auto resolve = [&m](const Place& place) { return m.view().windows.resolve(m.world(), place); };
+  HostBody<T, decltype(resolve)> body(layout, m.rank(), operands, resolve);
+  work(m, layout, post, body);
+}
+
+}  // namespace
+
+Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) {
+  const MoeShape& shape = problem.shape;
+  Layout layout;
+  layout.world = problem.world;
+  layout.experts = shape.experts;
+  layout.topk = shape.topk;
+  layout.max_tokens = shape.max_tokens;
+  layout.max_rows = shape.max_rows;
+  layout.k = shape.hidden;
+  layout.n = shape.n;
+  layout.element_bytes = static_cast<int>(size_of(problem.dtype));
+  layout.tile_m = cut.tile_m;
+  layout.tile_n = cut.tile_n;
+  layout.slice_tokens = cut.slice_tokens;
+  layout.chunk_rows = cut.chunk_rows;
+  layout.bundle_rows = cut.bundle_rows;
+  layout.roles = roles;
+  return layout;
+}
+
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
+  const Layout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
+  return world.plan(plan_key(problem, in_words(Layout::kRoles, layout.roles)), [&] { return spec_of(layout); });
+}
+
+// The plan outlives its launches, and so does its layout.
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const MoeDispatchGemmArgs& args) {
+  RankView view = plan.view(rank);
+  view.windows.inputs[kTokensInput] = static_cast<const std::byte*>(args.x.data);
+  view.windows.inputs[kIdsInput] = static_cast<const std::byte*>(args.topk_idx.data);
+  view.windows.inputs[kWeightsInput] = reinterpret_cast<const std::byte*>(args.topk_weight);
+  const Layout& layout = plan.layout<Layout>();
+  if (world.device().kind() == DeviceKind::kCuda) {
+    const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
+    return launch_gpu(layout, view, plan, args, stream);
+  }
+  const Operands operands = operands_of(args);
+  launch_on_host(world, view, layout.roles, [&layout, operands](cpu::CpuMachine& m, const Post& post) {
+    switch (operands.w.dtype) {
+      case DType::kBf16: return work_on_host<Bf16>(m, layout, post, operands);
+      case DType::kFp16: return work_on_host<Fp16>(m, layout, post, operands);
+      case DType::kFp32: return work_on_host<float>(m, layout, post, operands);
+    }
+  });
+}
+
+}  // namespace moe
+
+void moe_dispatch_gemm(World& world, const MoeShape& shape, std::span<const MoeDispatchGemmArgs> args,
+                       const MoeDispatchGemmOptions& options) {
+  runtime::WorldState& state = world.state();
+  const moe::Problem problem = state.checked([&] {
+    const moe::Problem asked = moe::problem_of(state.shape(), state.members(), shape, args);
+    moe::check_problem(asked, world.device());
+    moe::check_args(asked, state.members(), args, world.device());
+    return asked;
+  });
+  state.check_usable();
+  const runtime::Plan& plan = moe::plan_for(state, problem, options.split);
+  launch_every_rank(state, args,
+                    [&](int rank, const MoeDispatchGemmArgs& own) { moe::launch_rank(state, plan, rank, own); });
+}
+
+int64_t moe_dispatch_gemm_workspace_bytes(const World& world, const MoeShape& shape, DType dtype) {
+  const moe::Problem problem{world.state().shape(), shape, dtype};
+  moe::check_problem(problem, world.device());
+  return static_cast<int64_t>(
+      runtime::workspace_bytes(moe::spec_of(moe::layout_on(world.state().device(), problem, {}))));
+}
+
+}  // namespace mk

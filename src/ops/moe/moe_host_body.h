@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_host_body.h — routing and the experts' maths as plain loops.
+//
+// CPU threads and simulated workers use it; they differ in how a Place becomes a pointer.  Each function tells its
+// machine what it reads and writes, so that the simulator can check it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "ops/moe/moe_dispatch_protocol.h"
+#include "ops/moe/moe_operands.h"
+#include "ops/moe/moe_plan.h"
+#include "target/cpu/cpu_gemm.h"
+
+namespace mk::moe {
+
+// Resolve: Place → std::byte*.
+template <class T, class Resolve>
+class HostBody {
+ public:
+  HostBody(const Layout& layout, int rank, const Operands& operands, Resolve resolve)
+      : layout_(layout), rank_(rank), operands_(operands), resolve_(std::move(resolve)) {}
+
+  int64_t tokens() const { return operands_.tokens; }
+
+  // The slice's pairs by expert, and those by which a token comes to another node first.
+  template <class M>
+  void count(M& m, int slice) {
+    uint32_t* const all = words(layout_.histogram_at(rank_, slice));
+    uint32_t* const firsts = all + layout_.experts;
+    std::fill(all, all + 2 * layout_.experts, 0u);
+    for_each_pair(slice, [&](int64_t token, int slot, int64_t id) {
+      if (id < -1 || id >= layout_.experts) {
+        m.refuse(kBadId, token * layout_.topk + slot, static_cast<uint64_t>(id), layout_.experts);
+      }
+      const int expert = expert_of(id);
+      if (expert < 0) return;
+      ++all[expert];
+      if (comes_first(token, slot, expert)) ++firsts[expert];
+    });
+    m.store(layout_.histogram_at(rank_, slice), layout_.histogram_bytes());
+  }
+
+  // The rank's Counts, from all slices.
+  template <class M>
+  void total(M& m) {
+    const Totals all = totals(m, num_slices());
+    uint32_t* const counts = words(layout_.counts_at(rank_, rank_, m.epoch()));
+    std::memset(counts, 0, layout_.counts_bytes());
+    std::copy(all.pairs.begin(), all.pairs.end(), counts);
+    uint32_t pairs = 0;
+    for (int node = 0; node < layout_.world.nodes; ++node) {
+      counts[layout_.first_pair_word(node)] = pairs;
+      for (int i = 0; i < layout_.node_experts(); ++i) {
+        const int expert = layout_.first_expert_of_node(node) + i;
+        pairs += all.pairs[expert];
+        counts[layout_.crossing_word(node)] += all.firsts[expert];
+      }
+    }
+    counts[layout_.first_pair_word(layout_.world.nodes)] = pairs;
+    m.store(layout_.counts_at(rank_, rank_, m.epoch()), layout_.counts_bytes());
+  }
+
+  // The slice's Routes, where they belong in the list, and its tokens that cross.
+  template <class M>
+  void list(M& m, int slice) {
+    const Totals all = totals(m, num_slices());
+    Totals next = totals(m, slice);  // where the slice's first pair for each expert goes
+    uint32_t pairs = 0;
+    uint32_t firsts = 0;
+    for (int expert = 0; expert < layout_.experts; ++expert) {
+      if (expert % layout_.node_experts() == 0) firsts = 0;
+      next.pairs[expert] += std::exchange(pairs, pairs + all.pairs[expert]);
+      next.firsts[expert] += std::exchange(firsts, firsts + all.firsts[expert]);
+    }
+    for_each_token(slice, [&](int64_t token) {
+      for_each_slot(token, [&](int slot, int expert) {
+        if (!comes_first(token, slot, expert)) return;
+        const int node = layout_.node_of_expert(expert);
+        const uint32_t place = next.firsts[expert]++;
+        write_word(m, layout_.crossing_at(rank_, node, place), static_cast<uint32_t>(token));
+        write_word(m, layout_.crossed_at(rank_, node, token), place);
+      });
+      for_each_slot(token, [&](int slot, int expert) {
+        const int node = layout_.node_of_expert(expert);
+        const bool stays = node == layout_.world.node_of(rank_);
+        const int64_t pair = token * layout_.topk + slot;
+        const Place at = layout_.list_at(rank_, next.pairs[expert]++);
+        *reinterpret_cast<Route*>(resolve_(at)) = {
+            stays ? static_cast<uint32_t>(token) : *words(layout_.crossed_at(rank_, node, token)),
+            static_cast<uint32_t>(rank_), static_cast<uint32_t>(pair), weight_of(pair)};
+        m.store(at, sizeof(Route));
+      });
+    });
+  }
+
+  // What follows from all counts; see PlanWords.
+  template <class M>
+  void plan(M& m) {
+    const uint64_t due_at = layout_.due_word(0);
+    const uint64_t due_bytes = layout_.plan_bytes() - due_at * kWord;
+    std::vector<const uint32_t*> counts;
+    for (int rank = 0; rank < layout_.world.size(); ++rank) {
+      counts.push_back(words(layout_.counts_at(rank_, rank, m.epoch())));
+      m.load(layout_.counts_at(rank_, rank, m.epoch()), layout_.counts_bytes());
+    }
+    uint32_t* const plan = words(layout_.plan_at(rank_, 0));
+    if (m.epoch() == 1) {
+      std::memset(plan + due_at, 0, due_bytes);
+    } else {
+      m.load(layout_.plan_at(rank_, due_at), due_bytes);
+    }
+    const Refusal refused = write_plan(layout_, rank_, counts, plan);
+    if (refused.expert >= 0) {
+      m.refuse(kTooManyRows, refused.expert, refused.rows, layout_.max_rows);
+    } else {
+      tell_caller(plan);
+    }
+    m.store(layout_.plan_at(rank_, 0), layout_.plan_bytes());
+  }
+
+  void multiply(const ExpertTile& tile) {
+    const Range cols = block_range(layout_.n, layout_.tile_n, tile.col_block);
+    const T* const w = static_cast<const T*>(operands_.w.data) + tile.expert * layout_.k * layout_.n;
+    const auto b = cpu::right_operand<T>(w, operands_.w_order, layout_.n, layout_.k, cols.first);
+    T* const y = static_cast<T*>(operands_.y.data) + tile.row * layout_.n + cols.first;
+    const T* const rows = reinterpret_cast<const T*>(resolve_(layout_.row_at(rank_, tile.row)));
+    cpu::gemm_tile(rows, b, y, tile.rows, cols.count, layout_.k, layout_.n);
+  }
+
+  void take_origins(const ExpertTile& tile) {
+    if (operands_.origins == nullptr) return;
+    std::memcpy(operands_.origins + tile.row * 4, resolve_(layout_.origin_at(rank_, tile.row)),
+                tile.rows * sizeof(Route));
+  }
+
+ private:
+  struct Totals {
+    std::vector<uint32_t> pairs;   // for each expert
+    std::vector<uint32_t> firsts;  // likewise
+  };
+
+  uint32_t* words(const Place& place) { return reinterpret_cast<uint32_t*>(resolve_(place)); }
+  template <class M>
+  void write_word(M& m, const Place& at, uint32_t value) {
+    *words(at) = value;
+    m.store(at, kWord);
+  }
+  int num_slices() const { return layout_.num_slices(operands_.tokens); }
+
+  int64_t id_of(int64_t pair) {
+    const std::byte* const ids = resolve_({kIdsInput, rank_, 0});
+    if (operands_.ids == MoeIds::Type::kInt32) return reinterpret_cast<const int32_t*>(ids)[pair];
+    return reinterpret_cast<const int64_t*>(ids)[pair];
+  }
+  // -1: none.
+  int expert_of(int64_t id) const { return id < 0 || id >= layout_.experts ? -1 : static_cast<int>(id); }
+  float weight_of(int64_t pair) {
+    if (!operands_.has_weights) return 1;
+    return reinterpret_cast<const float*>(resolve_({kWeightsInput, rank_, 0}))[pair];
+  }
+
+  template <class Body>
+  void for_each_token(int slice, Body&& body) const {
+    const Range tokens = block_range(operands_.tokens, layout_.slice_tokens, slice);
+    for (int64_t token = tokens.first; token < tokens.first + tokens.count; ++token) body(token);
+  }
+  template <class Body>
+  void for_each_pair(int slice, Body&& body) {
+    for_each_token(slice, [&](int64_t token) {
+      for (int slot = 0; slot < layout_.topk; ++slot) body(token, slot, id_of(token * layout_.topk + slot));
+    });
+  }
+  // Those that name an expert.
+  template <class Body>
+  void for_each_slot(int64_t token, Body&& body) {
+    for (int slot = 0; slot < layout_.topk; ++slot) {
+      const int expert = expert_of(id_of(token * layout_.topk + slot));
+      if (expert >= 0) body(slot, expert);
+    }
+  }
+
+  // Whether the token crosses to another node for this pair: for the first expert it has there.
+  bool comes_first(int64_t token, int slot, int expert) {
+    const int node = layout_.node_of_expert(expert);
+    bool is_first = node != layout_.world.node_of(rank_);
+    for_each_slot(token, [&](int other, int that) {
+      if (layout_.node_of_expert(that) == node && std::pair(that, other) < std::pair(expert, slot)) is_first = false;
+    });
+    return is_first;
+  }
+
+  // Of the first so many slices.
+  template <class M>
+  Totals totals(M& m, int slices) {
+    Totals sums{std::vector<uint32_t>(layout_.experts), std::vector<uint32_t>(layout_.experts)};
+    for (int slice = 0; slice < slices; ++slice) {
+      const uint32_t* const all = words(layout_.histogram_at(rank_, slice));
+      m.load(layout_.histogram_at(rank_, slice), layout_.histogram_bytes());
+      for (int expert = 0; expert < layout_.experts; ++expert) {
+        sums.pairs[expert] += all[expert];
+        sums.firsts[expert] += all[layout_.experts + expert];
+      }
+    }
+    return sums;
+  }
+
+  void tell_caller(const uint32_t* plan) const {
+    const int own = layout_.world.local_of(rank_) * layout_.local_experts();
+    for (int i = 0; i < layout_.local_experts(); ++i) {
+      const uint32_t* const expert = plan + layout_.expert_word(own + i);
+      if (operands_.expert_rows != nullptr) operands_.expert_rows[i] = static_cast<int32_t>(expert[1]);
+      if (operands_.expert_ends != nullptr) operands_.expert_ends[i] = static_cast<int32_t>(expert[0] + expert[1]);
+    }
+  }
+
+  const Layout& layout_;
+  const int rank_;
+  const Operands operands_;
+  Resolve resolve_;
+};
+
+}  // namespace mk::moe

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_kernel.cuh — the persistent kernel of moe_dispatch_gemm.
+//
+// Warps of communication blocks route, send and deliver.  In a compute block the load job alone knows the tiles, as
+// they follow from the counts of all ranks: it waits for a tile's rows and hands the tile to the other jobs through a
+// queue.  A warp beside them copies the origins of rows to the caller.
+#pragma once
+
+#include "base/cuda_api.h"
+#include "ops/moe/moe_dispatch_protocol.h"
+#include "ops/moe/moe_route_body.cuh"
+#include "ops/moe/moe_sm90.h"
+#include "target/sm90/communication_block.cuh"
+#include "target/sm90/gemm_load.cuh"
+#include "target/sm90/gemm_maths.cuh"
+#include "target/sm90/gemm_store.cuh"
+#include "target/sm90/sm90_machine.cuh"
+#include "target/sm90/tensor_map.h"
+#include "target/sm90/tile_queue.cuh"
+#include "target/sm90/with_config.cuh"
+
+namespace mk::moe {
+
+// What the jobs must know of a tile.
+struct QueuedTile {
+  int row = 0;
+  int rows = 0;
+  int col = 0;
+  int after = 0;         // tiles of the block that follow
+  bool is_here = false;  // its rows came in time
+};
+
+template <class Config, class Element>
+struct MoeShared {
+  sm90::GemmShared<Config, Element> gemm;
+  sm90::TileQueue<QueuedTile> tiles;
+};
+// The consumers' threads, the store thread and the warp that copies origins.
+template <class Config>
+constexpr int kTakers = 128 * Config::kConsumers + 1 + 32;
+
+// The load job works tiles out and needs more than that of a plain GEMM; so the consumers have fewer.
+constexpr int kJobRegisters = 72;
+constexpr int kMathsRegisters = 216;
+static_assert(sm90::registers_fit(kJobRegisters, 2, kMathsRegisters));
+
+template <class Config, class Element>
+constexpr size_t kBlockShared = sm90::kSharedFor<MoeShared<Config, Element>, sm90::BulkBuffers>;
+
+// What RouteBody keeps.
+static_assert(2 * kMostGpuExperts * kWord <= sm90::BulkPieces::kPieces * sm90::BulkPieces::kPieceBytes);
+
+struct Params {
+  RankView view;
+  Layout layout;
+  Operands operands;
+  CUtensorMap rows;
+  CUtensorMap w;
+  CUtensorMap y;
+};
+
+template <class Config, class Element, BOrder kOrder>
+__device__ void load_tiles(const Params& p, const Post& post, int worker, MoeShared<Config, Element>& shared) {
+  if (sm90::is_one_lane()) {
+    shared.tiles.prepare(kTakers<Config>);
+    for (const CUtensorMap* map : {&p.rows, &p.w}) sm90::prefetch_tensor_map(map);
+  }
+  __syncwarp();
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
+  sm90::LoadJob<Config, Element, kOrder> job(shared.gemm);
+  sm90::TileGiver<QueuedTile> giver(shared.tiles);
+  const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+  bool has_begun = false;
+  bool alive = true;
+  for_each_tile(machine, p.layout, post, [&](const ExpertTile& tile) {
+    alive = alive && load_step(machine, p.layout, tile);
+    const int col = tile.col_block * Config::kTileN;
+    if (!has_begun) {  // the block meets in begin, before anybody takes a tile
+      job.begin({&p.rows, &p.w, k_blocks}, {.row = static_cast<int>(tile.row), .col = col, .b_shard = tile.expert});
+      has_begun = true;
+    }
+    if (sm90::is_one_lane()) {
+      giver.give({static_cast<int>(tile.row), tile.rows, col, static_cast<int>(tile.after), alive});
+    }
+    __syncwarp();
+    job.load({&p.rows, &p.w, k_blocks}, {.row = static_cast<int>(tile.row), .col = col, .b_shard = tile.expert});
+    return true;
+  });
+  job.finish();  // the block meets here if it has no tile
+  if (sm90::is_one_lane()) giver.end();
+  __syncwarp();
+  machine.close();
+}
+
+template <class Config, class Element, BOrder kOrder>
+__device__ void multiply_tiles(const Params& p, MoeShared<Config, Element>& shared) {
+  const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+  sm90::MathsJob<Config, Element, kOrder> job(shared.gemm);
+  sm90::TileTaker<QueuedTile> tiles(shared.tiles);
+  QueuedTile tile;
+  while (tiles.take(tile)) job.multiply({.k_blocks = k_blocks, .row = tile.row, .col = tile.col}, sm90::Plain{});
+  job.finish();
+}
+
+template <class Config, class Element>
+__device__ void store_tiles(const Params& p, MoeShared<Config, Element>& shared) {
+  using Results = sm90::ResultBoxes<Config>;
+  sm90::prefetch_tensor_map(&p.y);
+  sm90::StoreJob<Config, Element> job(shared.gemm);
+  sm90::TileTaker<QueuedTile> tiles(shared.tiles);
+  QueuedTile tile;
+  while (tiles.take(tile)) {
+    job.store_one(tile.after, [&](const Element* box, int row, int col) {
+      if (!tile.is_here || row >= tile.rows) return;
+      const int rows = min_of(Results::kRows, tile.rows - row);
+      const auto to = sm90::RaggedRows::box(tile.col + col, tile.row + row, rows, Results::kRows);
+      sm90::store_result(&p.y, to.at, box);
+    });
+  }
+  job.finish_reads();
+}
+
+// One warp.
+template <class Config, class Element>
+__device__ void copy_origins(const Params& p, MoeShared<Config, Element>& shared) {
+  sm90::TileTaker<QueuedTile> tiles(shared.tiles);
+  QueuedTile tile;
+  while (tiles.take(tile)) {
+    if (p.operands.origins == nullptr || tile.col != 0 || !tile.is_here) continue;
+    const auto* const from =
+        reinterpret_cast<const uint4*>(p.view.windows.resolve(p.view.world, p.layout.origin_at(p.view.rank, tile.row)));
+    auto* const to = reinterpret_cast<uint4*>(p.operands.origins) + tile.row;
+    for (int i = static_cast<int>(threadIdx.x) % 32; i < tile.rows; i += 32) to[i] = __ldcg(from + i);
+  }
+}
+
+template <class Config, class Element, BOrder kOrder>
+__device__ __forceinline__ void compute_block(const Params& p, const Post& post, int worker, std::byte* memory) {
+  auto& shared = *reinterpret_cast<MoeShared<Config, Element>*>(memory);
+  if (threadIdx.x >= 128) {
+    sm90::begin_jobs<Config>();
+    sm90::take_registers<kMathsRegisters>();
+    multiply_tiles<Config, Element, kOrder>(p, shared);
+  } else {
+    sm90::give_registers<kJobRegisters>();
+    if (threadIdx.x < 32) {
+      load_tiles<Config, Element, kOrder>(p, post, worker, shared);
+    } else {
+      if (threadIdx.x < 64) sm90::prepare_stores(shared.gemm);
+      sm90::begin_jobs<Config>();
+      if (threadIdx.x < 64) {
+        if (sm90::is_one_lane()) store_tiles(p, shared);
+      } else if (threadIdx.x < 96) {
+        copy_origins(p, shared);
+      }
+    }
+  }
+}
+
+template <class Config, class Element, BOrder kOrder>
+__global__ void __launch_bounds__(Config::kThreads, 1) moe_kernel(const __grid_constant__ Params p) {
+  extern __shared__ std::byte dynamic[];
+  std::byte* const memory = sm90::aligned_to_atom(dynamic);
+  const Roster& roles = p.layout.roles;
+  const int compute = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
+  if (compute >= 0) {
+    const Post post{Layout::kCompute, compute, roles.num_compute()};
+    compute_block<Config, Element, kOrder>(p, post, roles.compute_worker(compute), memory);
+  } else {
+    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory,
+                                                [&](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+                                                  RouteBody body(p.view, p.layout, p.operands, pieces.data);
+                                                  communicate(machine, p.layout, post, body);
+                                                });
+  }
+  __syncthreads();
+  sm90::leave_block(p.view, roles);
+}
+
+template <class Config, class Element, BOrder kOrder>
+void launch_moe(const Layout& layout, RankView view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
+                cudaStream_t stream) {
+  static_assert(Config::kCluster == 1 && kBlockShared<Config, Element> <= sm90::kSharedLimit);
+  const DType dtype = args.w.dtype;
+  Params params{.view = view, .layout = layout, .operands = operands_of(args)};
+  const sm90::ShardedMatrix rows{plan.window(kRowsWindow, view.rank), dtype, layout.k, layout.max_rows, 1};
+  params.rows = sm90::make_tensor_map(rows, Config::kTileK, Config::kTileM);
+  params.w = sm90::make_right_map<Config, kOrder>(args.w.data, dtype, layout.n, layout.k, layout.local_experts());
+  using Results = sm90::ResultBoxes<Config>;
+  const sm90::RaggedRows ragged{.cols = layout.n, .rows = layout.max_rows, .box_rows = Results::kRows};
+  params.y = sm90::make_ragged_map(args.y.data, dtype, ragged, Results::kCols);
+  cudaLaunchConfig_t config{};
+  config.gridDim = sm90::num_blocks(layout.roles);
+  config.blockDim = Config::kThreads;
+  config.dynamicSmemBytes = kBlockShared<Config, Element>;
+  config.stream = stream;
+  check_cuda(cudaLaunchKernelEx(&config, moe_kernel<Config, Element, kOrder>, params), "launch moe_dispatch_gemm");
+}
+
+template <DType kDType, BOrder kOrder>
+void MoeLauncher<kDType, kOrder>::load() {
+  using Element = sm90::ElementOf<kDType>;
+  sm90::for_each_config<MoeConfigs>([&]<class Config>() {
+    load_kernel(reinterpret_cast<const void*>(moe_kernel<Config, Element, kOrder>), kBlockShared<Config, Element>);
+  });
+}
+
+template <DType kDType, BOrder kOrder>
+void MoeLauncher<kDType, kOrder>::launch(const Layout& layout, const RankView& view, const runtime::Plan& plan,
+                                         const MoeDispatchGemmArgs& args, Stream stream) {
+  sm90::with_tile<MoeConfigs>({layout.tile_m, layout.tile_n, 1}, [&]<class Config>() {
+    launch_moe<Config, sm90::ElementOf<kDType>, kOrder>(layout, view, plan, args, static_cast<cudaStream_t>(stream));
+  });
+}
+
+}  // namespace mk::moe

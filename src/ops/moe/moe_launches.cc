@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_launches.cc — the launch of moe_dispatch_gemm on a GPU.
+#include "ops/gemm/gemm_sm90.h"
+#include "ops/moe/moe_sm90.h"
+
+namespace mk::moe {
+
+void launch_gpu(const Layout& layout, const RankView& view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
+                Stream stream) {
+  gemm::with_types(args.w.dtype, args.w_order, [&]<DType kDType, BOrder kOrder>() {
+    MoeLauncher<kDType, kOrder>::launch(layout, view, plan, args, stream);
+  });
+}
+
+}  // namespace mk::moe

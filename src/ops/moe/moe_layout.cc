@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_layout.cc — see moe_layout.h.
+#include "ops/moe/moe_layout.h"
+
+#include <fmt/format.h>
+
+namespace mk::moe {
+
+std::vector<uint64_t> window_bytes(const Layout& layout) {
+  const uint64_t others = layout.world.nodes - 1;
+  const uint64_t tokens = layout.max_tokens;
+  const uint64_t pairs = layout.max_pairs();
+  return {2 * layout.world.size() * layout.counts_bytes(),
+          layout.num_slices(layout.max_tokens) * layout.histogram_bytes(),
+          pairs * sizeof(Route),
+          others * tokens * kWord,
+          others * tokens * kWord,
+          others * tokens * layout.row_bytes(),
+          others * pairs * sizeof(Route),
+          others * tokens * layout.row_bytes(),
+          layout.plan_bytes(),
+          layout.max_rows * layout.row_bytes(),
+          layout.max_rows * sizeof(Route)};
+}
+
+std::string signal_name(const Layout& layout, uint32_t signal) {
+  if (signal < layout.histograms()) return fmt::format("counted[rank {}]", signal);
+  if (signal == layout.histograms()) return "histograms";
+  if (signal == layout.listed()) return "listed";
+  if (signal == layout.planned()) return "planned";
+  if (signal < layout.list_landed(0)) return fmt::format("arrived[block {}]", signal - layout.arrived(0));
+  if (signal < layout.landed(0, 0)) return fmt::format("list_landed[node {}]", signal - layout.list_landed(0));
+  const uint32_t number = signal - layout.landed(0, 0);
+  return fmt::format("landed[node {}, chunk {}]", number / layout.max_chunks(), number % layout.max_chunks());
+}
+
+std::string refusal(const Layout& layout, const FaultRecord& record) {
+  if (record.signal == kBadId) {
+    return fmt::format("topk_idx of token {}, slot {} is {}; it must be -1 or at least 0 and below {}",
+                       record.tile / layout.topk, record.tile % layout.topk, static_cast<int64_t>(record.seen),
+                       record.wanted);
+  }
+  return fmt::format(
+      "rank {} would get {} rows, more than max_rows, which is {}; expert {} is the first that does not fit",
+      layout.rank_of_expert(static_cast<int>(record.tile)), record.seen, record.wanted, record.tile);
+}
+
+}  // namespace mk::moe

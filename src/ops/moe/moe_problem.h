@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_problem.h — the shape of a mixture of experts, and its checks.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/world_shape.h"
+#include "mkernel/moe.h"
+#include "mkernel/types.h"
+#include "runtime/members.h"
+
+namespace mk::moe {
+
+struct Problem {
+  WorldShape world;
+  MoeShape shape;
+  DType dtype = DType::kBf16;
+  BOrder w_order = BOrder::kKN;
+
+  int local_experts() const { return shape.experts / world.size(); }
+};
+
+// Throws Error with the argument that is wrong.
+void check_problem(const Problem& problem, DeviceKind device);
+Problem problem_of(const WorldShape& world, const runtime::Members& members, const MoeShape& shape,
+                   std::span<const MoeDispatchGemmArgs> args);
+void check_args(const Problem& problem, const runtime::Members& members, std::span<const MoeDispatchGemmArgs> args,
+                DeviceKind device);
+
+std::string plan_key(const Problem& problem, const std::string& roles);
+
+}  // namespace mk::moe

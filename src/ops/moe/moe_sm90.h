@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_sm90.h — from a launch of moe_dispatch_gemm to its kernel, which is compiled apart.
+#pragma once
+
+#include <tuple>
+
+#include "core/rank_view.h"
+#include "ops/moe/moe_layout.h"
+#include "ops/moe/moe_operands.h"
+#include "runtime/plan.h"
+#include "target/sm90/gemm_config.h"
+
+namespace mk::moe {
+
+using MoeConfigs = std::tuple<sm90::GemmConfig<128, 256, 2, 1>, sm90::GemmConfig<64, 128, 1, 1>>;
+
+template <DType kDType, BOrder kOrder>
+struct MoeLauncher {
+  static void load();  // before the first launch on a device
+  static void launch(const Layout& layout, const RankView& view, const runtime::Plan& plan,
+                     const MoeDispatchGemmArgs& args, Stream stream);
+};
+
+// Defined in moe_launches.cc or, without a CUDA compiler, in moe_absent.cc.
+void launch_gpu(const Layout& layout, const RankView& view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
+                Stream stream);
+
+}  // namespace mk::moe

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: MIT
+// tests/support/moe_data.cc — see moe_data.h.
+#include "tests/support/moe_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "core/schedule.h"
+#include "ops/moe/moe_plan.h"
+
+namespace mk::test {
+namespace {
+
+using Random = std::mt19937_64;
+
+int64_t below(Random& random, int64_t end) { return static_cast<int64_t>(random() % static_cast<uint64_t>(end)); }
+
+int64_t draw_id(Random& random, const moe::Problem& problem, Routing routing) {
+  const int experts = problem.shape.experts;
+  switch (routing) {
+    case Routing::kUniform: return below(random, experts);
+    case Routing::kZipf: {
+      const double u = static_cast<double>(random() % 1'000'000) / 1e6;
+      return std::min<int64_t>(experts - 1, static_cast<int64_t>(std::pow(experts, u)) - 1);
+    }
+    case Routing::kOneExpert: return experts / 2;
+    case Routing::kOneRank:
+      return problem.local_experts() * (problem.world.size() - 1) + below(random, problem.local_experts());
+    case Routing::kNone: return -1;
+    case Routing::kRandomDrop: return below(random, 2) == 0 ? -1 : below(random, experts);
+  }
+  return -1;
+}
+
+}  // namespace
+
+std::string name_of(Routing routing) {
+  constexpr const char* kNames[] = {"uniform", "zipf", "one_expert", "one_rank", "none", "random_drop"};
+  return kNames[static_cast<int>(routing)];
+}
+
+MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint64_t seed, std::optional<int64_t> tokens)
+    : problem_(problem), ranks_(problem.world.size()) {
+  Random random(seed);
+  const MoeShape& shape = problem.shape;
+  const auto number = [&] { return static_cast<float>(below(random, 5) - 2); };
+  for (MoeRank& own : ranks_) {
+    own.tokens = tokens.value_or(below(random, 4) == 0 ? 0 : 1 + below(random, shape.max_tokens));
+    for (int64_t token = 0; token < own.tokens; ++token) {
+      std::set<int64_t> taken;
+      for (int slot = 0; slot < shape.topk; ++slot) {
+        int64_t id = draw_id(random, problem, routing);
+        for (int tries = 0; tries < 8 && id >= 0 && taken.contains(id); ++tries) id = draw_id(random, problem, routing);
+        taken.insert(id);
+        own.ids.push_back(id);
+        own.weights.push_back(number());
+      }
+    }
+    own.x.resize(own.tokens * shape.hidden);
+    own.w.resize(problem.local_experts() * shape.hidden * shape.n);
+    for (float& value : own.x) value = number();
+    for (float& value : own.w) value = number();
+  }
+}
+
+int64_t MoeLaunchData::id_of(int rank, int64_t pair) const {
+  const int64_t id = ranks_[rank].ids[pair];
+  return id < 0 || id >= problem_.shape.experts ? -1 : id;
+}
+
+std::vector<MoeRow> MoeLaunchData::rows_of(int expert) const {
+  std::vector<MoeRow> rows;
+  for (int rank = 0; rank < problem_.world.size(); ++rank) {
+    for (int64_t pair = 0; pair < ranks_[rank].tokens * problem_.shape.topk; ++pair) {
+      if (id_of(rank, pair) == expert) rows.push_back({rank, pair});
+    }
+  }
+  return rows;
+}
+
+int64_t MoeLaunchData::rows_on(int rank) const {
+  int64_t rows = 0;
+  for (int i = 0; i < problem_.local_experts(); ++i) {
+    rows += static_cast<int64_t>(rows_of(rank * problem_.local_experts() + i).size());
+  }
+  return rows;
+}
+
+float MoeLaunchData::exact(int expert, const MoeRow& row, int64_t col) const {
+  const MoeShape& shape = problem_.shape;
+  const float* const x = &ranks_[row.rank].x[row.pair / shape.topk * shape.hidden];
+  const std::vector<float>& w = ranks_[expert / problem_.local_experts()].w;
+  const int64_t first = expert % problem_.local_experts() * shape.hidden;
+  float sum = 0;
+  for (int64_t k = 0; k < shape.hidden; ++k) sum += x[k] * w[(first + k) * shape.n + col];
+  return sum;
+}
+
+testing::AssertionResult MoeLaunchData::is_right(int rank, const std::vector<float>& y,
+                                                 const std::vector<int32_t>& origins,
+                                                 const std::vector<int32_t>& expert_rows,
+                                                 const std::vector<int32_t>& expert_ends, float poison) const {
+  const MoeShape& shape = problem_.shape;
+  size_t row = 0;
+  for (int i = 0; i < problem_.local_experts(); ++i) {
+    const int expert = rank * problem_.local_experts() + i;
+    const std::vector<MoeRow> rows = rows_of(expert);
+    for (const MoeRow& from : rows) {
+      for (int64_t col = 0; col < shape.n; ++col) {
+        const float right = exact(expert, from, col);
+        const float seen = y[row * shape.n + col];
+        if (seen == right) continue;
+        return testing::AssertionFailure()
+               << "rank " << rank << ", row " << row << ", column " << col << " is " << seen << ", not " << right;
+      }
+      float weight = 0;
+      std::memcpy(&weight, &origins[row * 4 + 3], sizeof(weight));
+      if (origins[row * 4 + 1] != from.rank || origins[row * 4 + 2] != from.pair ||
+          weight != ranks_[from.rank].weights[from.pair]) {
+        return testing::AssertionFailure() << "rank " << rank << ", row " << row << " has a wrong origin";
+      }
+      ++row;
+    }
+    if (expert_rows[i] != static_cast<int32_t>(rows.size()) || expert_ends[i] != static_cast<int32_t>(row)) {
+      return testing::AssertionFailure() << "rank " << rank << ", expert " << i << " has " << expert_rows[i]
+                                         << " rows that end at " << expert_ends[i];
+    }
+  }
+  for (size_t i = row * shape.n; i < y.size(); ++i) {
+    if (y[i] != poison) return testing::AssertionFailure() << "rank " << rank << " wrote behind its last row";
+  }
+  return testing::AssertionSuccess();
+}
+
+std::vector<int64_t> MoeLaunchData::crossing(int rank, int node) const {
+  std::vector<int64_t> tokens;
+  const int per_node = problem_.local_experts() * problem_.world.ranks;
+  if (node == problem_.world.node_of(rank)) return tokens;
+  for (int expert = node * per_node; expert < (node + 1) * per_node; ++expert) {
+    for (int64_t token = 0; token < ranks_[rank].tokens; ++token) {
+      int64_t first = INT64_MAX;
+      for (int slot = 0; slot < problem_.shape.topk; ++slot) {
+        const int64_t id = id_of(rank, token * problem_.shape.topk + slot);
+        if (id >= node * per_node && id < (node + 1) * per_node) first = std::min(first, id);
+      }
+      if (first == expert) tokens.push_back(token);
+    }
+  }
+  return tokens;
+}
+
+std::vector<moe::Route> MoeLaunchData::list(const moe::Layout& layout, int rank) const {
+  std::vector<moe::Route> routes;
+  for (int node = 0; node < layout.world.nodes; ++node) {
+    const std::vector<int64_t> crossed = crossing(rank, node);
+    for (int i = 0; i < layout.node_experts(); ++i) {
+      for (int64_t pair = 0; pair < ranks_[rank].tokens * layout.topk; ++pair) {
+        if (id_of(rank, pair) != layout.first_expert_of_node(node) + i) continue;
+        const int64_t token = pair / layout.topk;
+        const bool stays = node == layout.world.node_of(rank);
+        const auto row = stays ? token : std::find(crossed.begin(), crossed.end(), token) - crossed.begin();
+        routes.push_back({static_cast<uint32_t>(row), static_cast<uint32_t>(rank), static_cast<uint32_t>(pair),
+                          ranks_[rank].weights[pair]});
+      }
+    }
+  }
+  return routes;
+}
+
+std::vector<uint32_t> MoeLaunchData::counts(const moe::Layout& layout, int rank) const {
+  std::vector<uint32_t> words(layout.counts_bytes() / moe::kWord);
+  for (int64_t pair = 0; pair < ranks_[rank].tokens * layout.topk; ++pair) {
+    if (const int64_t id = id_of(rank, pair); id >= 0) ++words[id];
+  }
+  uint32_t pairs = 0;
+  for (int node = 0; node < layout.world.nodes; ++node) {
+    words[layout.crossing_word(node)] = static_cast<uint32_t>(crossing(rank, node).size());
+    words[layout.first_pair_word(node)] = pairs;
+    for (int i = 0; i < layout.node_experts(); ++i) pairs += words[layout.first_expert_of_node(node) + i];
+  }
+  words[layout.first_pair_word(layout.world.nodes)] = pairs;
+  return words;
+}
+
+uint64_t MoeLaunchData::nvlink_bytes(const moe::Layout& layout, int rank) const {
+  const WorldShape& world = layout.world;
+  uint64_t rows = 0;
+  for (int node = 0; node < world.nodes; ++node) {
+    const int source = world.rank_at(node, world.local_of(rank));
+    for (int64_t pair = 0; pair < ranks_[source].tokens * layout.topk; ++pair) {
+      const int64_t id = id_of(source, pair);
+      if (id < 0) continue;
+      const int to = layout.rank_of_expert(static_cast<int>(id));
+      rows += to != rank && world.same_node(to, rank);
+    }
+  }
+  return rows * (layout.row_bytes() + sizeof(moe::Route)) + world.nodes * (world.ranks - 1) * layout.counts_bytes();
+}
+
+uint64_t MoeLaunchData::network_bytes(const moe::Layout& layout, int rank) const {
+  uint64_t bytes = (layout.world.nodes - 1) * layout.counts_bytes();
+  for (int node = 0; node < layout.world.nodes; ++node) bytes += crossing(rank, node).size() * layout.row_bytes();
+  for (int64_t pair = 0; pair < ranks_[rank].tokens * layout.topk; ++pair) {
+    const int64_t id = id_of(rank, pair);
+    const bool crosses = id >= 0 && layout.node_of_expert(static_cast<int>(id)) != layout.world.node_of(rank);
+    bytes += crosses ? sizeof(moe::Route) : 0;
+  }
+  return bytes;
+}
+
+MoeLaunches::MoeLaunches(const moe::Layout& layout, const moe::Problem& problem, int launches, uint64_t seed,
+                         const Routing* routing)
+    : layout_(layout) {
+  Random random(seed);
+  std::vector<std::vector<uint32_t>> plans(problem.world.size(),
+                                           std::vector<uint32_t>(layout.plan_bytes() / moe::kWord));
+  for (int launch = 0; launch < launches; ++launch) {
+    const Routing drawn = routing != nullptr ? *routing : kRoutings[random() % std::size(kRoutings)];
+    const MoeLaunchData& data = data_.emplace_back(problem, drawn, random());
+    auto& counts = counts_.emplace_back();
+    for (int rank = 0; rank < problem.world.size(); ++rank) counts.push_back(data.counts(layout, rank));
+    std::vector<const uint32_t*> pointers;
+    for (const auto& of : counts) pointers.push_back(of.data());
+    for (int rank = 0; rank < problem.world.size(); ++rank) {
+      moe::write_plan(layout, rank, pointers, plans[rank].data());
+    }
+    plans_.push_back(plans);
+  }
+}
+
+const std::vector<moe::Route>& MoeLaunches::list_of(uint64_t epoch, int rank) const {
+  auto& list = lists_[{epoch, rank}];
+  if (list.empty()) list = (*this)[epoch].list(layout_, rank);
+  return list;
+}
+
+uint32_t MoeLaunches::value(uint64_t epoch, const Place& place) const {
+  const uint64_t word = place.offset / moe::kWord;
+  const int rank = place.rank;
+  const WorldShape& world = layout_.world;
+  const auto node_of_slot = [&](int slot) { return slot < world.node_of(rank) ? slot : slot + 1; };
+  switch (place.window) {
+    case moe::kCountsWindow: {
+      const uint64_t words = layout_.counts_bytes() / moe::kWord;
+      return counts_[epoch - 1][word / words % world.size()][word % words];
+    }
+    case moe::kPlanWindow: return plans_[epoch - 1][rank][word];
+    case moe::kCrossingWindow: {
+      const int node = node_of_slot(static_cast<int>(word / layout_.max_tokens));
+      return static_cast<uint32_t>((*this)[epoch].crossing(rank, node)[word % layout_.max_tokens]);
+    }
+    case moe::kListWindow: return list_of(epoch, rank)[word / 4].row;
+    case moe::kListsInWindow: {
+      const int node = node_of_slot(static_cast<int>(word / 4 / layout_.max_pairs()));
+      const int source = world.rank_at(node, world.local_of(rank));
+      const uint32_t first = counts_[epoch - 1][source][layout_.first_pair_word(world.node_of(rank))];
+      return list_of(epoch, source)[first + word / 4 % layout_.max_pairs()].row;
+    }
+    default: return 0;
+  }
+}
+
+}  // namespace mk::test
