@@ -4,7 +4,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
-usage="usage: ./mk run [flags]    install what is missing, build, run and check every operator
+usage="usage: ./mk run [flags]    install what is missing, build, run and check the GEMM operators
        ./mk test           install what is missing, build, run all tests
        ./mk build          install what is missing, build
        ./mk WORD [flags]   hand any other word to the program, e.g. ./mk info"

@@ -73,7 +73,8 @@ class World {
   NetworkStats network_stats(int rank) const;
 
   // Waits until every launch so far has finished.  Throws the Error of the first fault, if any:
-  // kTimeout names rank, role, worker, tile, signal, what it held and what was wanted.
+  // kTimeout names rank, role, worker, tile, signal, what it held and what was wanted.  kInvalidArgument names an input
+  // that a launch refused (moe.h); the World goes on then.
   void synchronize();
 
   // True once a fault was recorded.  Does not wait.  A failed World refuses further launches.

@@ -12,6 +12,10 @@ namespace mk::sm90 {
 // Workers of a role that have begun to settle, over all launches.
 MK_HD inline uint64_t* settlers_of(const RankView& view, int role) { return view.target_words + role; }
 
+// What the last of a role's `count` workers finds there in launch `epoch`, itself included.  Roles have counters of
+// their own: in one counter for all, the last worker of a role may find another number, and then nobody waits.
+MK_HD constexpr uint64_t settlers_after(uint64_t epoch, int count) { return epoch * count; }
+
 // Waves of tiles that compute blocks have come to, over all launches.
 MK_HD inline uint64_t* steps_of(const RankView& view) { return view.target_words + kMostRoles; }
 

@@ -173,7 +173,7 @@ class Sm90Machine {
     if (crew_.is_leader()) {
       const uint64_t settlers =
           SystemAtomics::add_acq_rel(settlers_of(view_, post_.role), 1) + 1;  // pairs with the others'
-      if (settlers == epoch() * post_.count) wanted = SystemAtomics::load_relaxed(view_.ring.claimed);
+      if (settlers == settlers_after(epoch(), post_.count)) wanted = SystemAtomics::load_relaxed(view_.ring.claimed);
     }
     return wait_until(FaultKind::kUnsettled, view_.ring.completed, wanted, kPutsDone, -1);
   }
