@@ -49,8 +49,8 @@ function(mk_check_kernels target)
 endfunction()
 
 # mk_kernel_sources(<target> <name> PROTOCOL <file> LAYOUT <type>): adds a GEMM operator's kernels to a target, in a
-# source of their own for each element type and order of B.  The source also registers how its kernels are loaded
-# (runtime/kernel_registry.h).
+# source of their own for each element type.  The source also registers how its kernels are loaded
+# (runtime/kernel_registry.h).  One for each order of B would take longer: headers are half of a short source's time.
 function(mk_kernel_sources target name)
   cmake_parse_arguments(arg "" "PROTOCOL;LAYOUT" "" ${ARGN})
   set(includes "")
@@ -58,12 +58,14 @@ function(mk_kernel_sources target name)
     string(APPEND includes "#include \"${header}\"\n")
   endforeach()
   foreach(dtype Bf16 Fp16)
+    set(launchers "")
     foreach(order KN NK)
       set(launcher "mk::gemm::GemmLauncher<${arg_LAYOUT}, mk::DType::k${dtype}, mk::BOrder::k${order}>")
-      set(source ${CMAKE_BINARY_DIR}/generated/kernels/${name}_${dtype}_${order}.cu)
-      file(CONFIGURE OUTPUT ${source} CONTENT
-        "${includes}template struct ${launcher};\nstatic const mk::runtime::KernelLoader loader(${launcher}::load);\n")
-      target_sources(${target} PRIVATE ${source})
+      string(APPEND launchers "template struct ${launcher};\n"
+        "static const mk::runtime::KernelLoader loader_of_${order}(${launcher}::load);\n")
     endforeach()
+    set(source ${CMAKE_BINARY_DIR}/generated/kernels/${name}_${dtype}.cu)
+    file(CONFIGURE OUTPUT ${source} CONTENT "${includes}${launchers}")
+    target_sources(${target} PRIVATE ${source})
   endforeach()
 endfunction()

@@ -14,7 +14,6 @@ from source_tree import SourceTree, layer_of
 OPTIONS = None
 TREE = None
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
-HAS_PRELUDE = {"tests", "tools"}  # layers whose sources are compiled with precompiled headers before them
 
 
 def include_flags(*more):
@@ -43,9 +42,10 @@ def reaches(file, prefixes, seen):
 
 
 def opens_a_source(header):
-    """True if the first thing that its source includes is the header: the build has compiled it alone."""
+    """True if the first thing that its source includes is the header: the build has compiled it so.  Sources of tests
+    and tools have precompiled headers before them; what theirs begin with is never used without."""
     source = header.with_suffix(".cc")
-    if layer_of(header) in HAS_PRELUDE or not (TREE.root / source).exists():
+    if not (TREE.root / source).exists():
         return False
     is_quoted, name = TREE.includes(source)[0]
     return is_quoted and TREE.resolve(source, name) == header

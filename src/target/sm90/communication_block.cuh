@@ -51,7 +51,7 @@ __device__ void run_communication_block(const RankView& view, const Roster& role
 
 // The last act of a block, when all its threads have read the epoch and done their work.
 __device__ inline void leave_block(const RankView& view, const Roster& roles) {
-  if (threadIdx.x == 0) SystemAtomics::add_relaxed(view.exits, workers_of(roles, static_cast<int>(blockIdx.x)).count);
+  if (threadIdx.x == 0) SystemAtomics::tell_relaxed(view.exits, workers_of(roles, static_cast<int>(blockIdx.x)).count);
 }
 
 }  // namespace mk::sm90

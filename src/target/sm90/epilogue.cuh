@@ -48,28 +48,30 @@ struct Plain {
   __device__ void operator()(float&, float&, int, int) const {}
 };
 
-struct Identity {
-  __device__ static float apply(float x) { return x; }
-};
-struct Gelu {
-  __device__ static float apply(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
-};
-struct Silu {
-  __device__ static float apply(float x) { return x / (1.0f + __expf(-x)); }
-};
+__device__ inline float gelu(float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); }
+__device__ inline float silu(float x) { return x / (1.0f + __expf(-x)); }
 
-// f(x + bias[col]), a null bias being zeros; columns past n are not stored, so their bias is not read.
-template <class Element, class Activation>
+// f(x + bias[col]), a null bias being zeros; columns past n are not stored, so their bias is not read.  f is known at
+// run time only: a loop over tiles for each f would make a kernel twice as long to compile.
+template <class Element>
 struct Bias {
   static constexpr int kFold = 1;
   const Element* bias;
   int n;
+  Activation activation;
 
   __device__ void operator()(float& x, float& y, int, int col) const {
     float2 b{0, 0};
     if (bias != nullptr && col < n) b = unpack(*reinterpret_cast<const Pair*>(bias + col));
-    x = Activation::apply(x + b.x);
-    y = Activation::apply(y + b.y);
+    x += b.x;
+    y += b.y;
+    if (activation == Activation::kGelu) {
+      x = gelu(x);
+      y = gelu(y);
+    } else if (activation == Activation::kSilu) {
+      x = silu(x);
+      y = silu(y);
+    }
   }
 
  private:
@@ -80,24 +82,18 @@ struct Bias {
 struct SwiGlu {
   static constexpr int kFold = 2;
   __device__ void operator()(float& x, float& y, float up_x, float up_y, int, int) const {
-    x = Silu::apply(x) * up_x;
-    y = Silu::apply(y) * up_y;
+    x = silu(x) * up_x;
+    y = silu(y) * up_y;
   }
 };
 
 // Calls body with the hook that fits; the usual one comes first, in the code too.
 template <class Element, class Body>
 __device__ void with_epilogue(const void* bias, int64_t n, Activation activation, Body&& body) {
-  const auto* data = static_cast<const Element*>(bias);
-  const int cols = static_cast<int>(n);
   if (activation == Activation::kNone && bias == nullptr) {
     body(Plain{});
-  } else if (activation == Activation::kGelu) {
-    body(Bias<Element, Gelu>{data, cols});
-  } else if (activation == Activation::kSilu) {
-    body(Bias<Element, Silu>{data, cols});
   } else {
-    body(Bias<Element, Identity>{data, cols});
+    body(Bias<Element>{static_cast<const Element*>(bias), static_cast<int>(n), activation});
   }
 }
 

@@ -38,7 +38,7 @@ class InStep {
   __device__ void come_to(int64_t wave) {
     const uint64_t launch = view_.epoch_after(SystemAtomics::load_acquire(view_.exits)) - 1;
     const uint64_t all = (launch * (waves_ - 1) + wave) * blocks_;
-    SystemAtomics::add_relaxed(steps_of(view_), 1);
+    SystemAtomics::tell_relaxed(steps_of(view_), 1);
     const uint64_t began = clock_ns();
     while (SystemAtomics::load_relaxed(steps_of(view_)) < all && clock_ns() - began < kPatienceNs) {
     }

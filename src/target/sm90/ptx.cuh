@@ -146,6 +146,11 @@ struct SystemAtomics {
   __device__ static void store_release(uint64_t* word, uint64_t value) {
     Word(*word).store(value, cuda::memory_order_release);
   }
+  __device__ static void store_relaxed(uint64_t* word, uint64_t value) {
+    Word(*word).store(value, cuda::memory_order_relaxed);
+  }
+  // What came before it is visible to whoever acquires a relaxed store or add that comes after it.
+  __device__ static void fence_release() { ptx::fence(ptx::sem_release, ptx::scope_sys); }
   __device__ static uint64_t add_release(uint64_t* word, uint64_t value) {
     return Word(*word).fetch_add(value, cuda::memory_order_release);
   }
@@ -154,6 +159,12 @@ struct SystemAtomics {
   }
   __device__ static uint64_t add_relaxed(uint64_t* word, uint64_t value) {
     return Word(*word).fetch_add(value, cuda::memory_order_relaxed);
+  }
+  // The same for one who does not ask what it was: nothing comes back.  `word` lies in global memory, which libcu++
+  // cannot know: its adds branch on it and wait for the value.
+  __device__ static void tell_relaxed(uint64_t* word, uint64_t value) {
+    asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "l"(value)
+                 : "memory");
   }
 };
 

@@ -42,6 +42,7 @@ class Sm90Machine {
     if (signal == last_signal_ && wanted <= last_wanted_) return true;
     const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, signal);
     if (!wait_until(FaultKind::kSignal, word, wanted, signal, subject)) return false;
+    has_released_ = false;
     last_signal_ = signal;
     last_wanted_ = wanted;
     return true;
@@ -52,9 +53,8 @@ class Sm90Machine {
 
   __device__ void add(const Signal& signal, uint64_t amount) {
     if (crew_.is_leader()) {
-      copier_.finish();
-      pace_.wait();
-      SystemAtomics::add_release(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
+      release();
+      SystemAtomics::tell_relaxed(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
     }
     crew_.sync();
   }
@@ -62,9 +62,8 @@ class Sm90Machine {
   // Its only payer, so a store is enough.  Pairs with wait_stamp.
   __device__ void stamp(const Signal& signal, uint64_t stamp) {
     if (crew_.is_leader()) {
-      copier_.finish();
-      pace_.wait();
-      SystemAtomics::store_release(view_.windows.resolve(view_.world, signal.rank, signal.index), stamp);
+      release();
+      SystemAtomics::store_relaxed(view_.windows.resolve(view_.world, signal.rank, signal.index), stamp);
     }
     crew_.sync();
   }
@@ -91,6 +90,7 @@ class Sm90Machine {
   // The leader releases it with its next add, stamp or put; a copy may take it along before.
   __device__ void write(const Place& to, uint32_t value) {
     if (!crew_.is_leader()) return;
+    has_released_ = false;
     copier_.finish();
     *reinterpret_cast<volatile uint32_t*>(view_.windows.resolve(view_.world, to)) = value;
     rows_before_async_reads();
@@ -99,6 +99,7 @@ class Sm90Machine {
 
   __device__ void copy(const Place& to, const Place& from, uint64_t bytes) {
     if (crew_.is_leader()) {
+      has_released_ = false;
       if (to.rank != from.rank) pace_.charge(bytes);
       copier_.copy(view_.windows.resolve(view_.world, to), view_.windows.resolve(view_.world, from), bytes);
       if (to.rank != from.rank) nvlink_bytes_ += bytes;
@@ -109,6 +110,7 @@ class Sm90Machine {
   // The pieces of all rows are one stream: loads of a row run ahead of the stores of the row before.
   template <class FromAt>
   __device__ void copy_rows(const Place& to, int rows, uint64_t bytes, const FromAt& from_at) {
+    has_released_ = false;
     const Place first = from_at(0);
     if (crew_.is_leader() && to.rank != first.rank) {
       pace_.charge(rows * bytes);
@@ -131,6 +133,7 @@ class Sm90Machine {
   // The crew's threads have written by themselves: after the barrier the leader's next release covers all
   // of them.  What a TMA store wrote is covered if the leader issued it, see BulkCopier::finish.
   __device__ void store(const Place& to, uint64_t bytes) {
+    has_released_ = false;
     crew_.sync();
     if (crew_.is_leader() && to.rank != view_.rank) {
       pace_.charge(bytes);
@@ -188,10 +191,18 @@ class Sm90Machine {
   __device__ void close() {
     if (!crew_.is_leader()) return;
     copier_.finish();  // a role that gave up may have left copies that still read this block's shared memory
-    if (nvlink_bytes_ > 0) SystemAtomics::add_relaxed(view_.nvlink_bytes, nvlink_bytes_);
+    if (nvlink_bytes_ > 0) SystemAtomics::tell_relaxed(view_.nvlink_bytes, nvlink_bytes_);
   }
 
  private:
+  // One fence publishes to all who are told in a row; each costs as much as the way to a peer.
+  __device__ void release() {
+    copier_.finish();
+    pace_.wait();
+    if (!has_released_) SystemAtomics::fence_release();
+    has_released_ = true;
+  }
+
   // A walk over the pieces of rows.
   struct RowPieces {
     __device__ RowPieces(uint64_t row_bytes, uint32_t piece) : row_bytes_(row_bytes), piece_(piece) {}
@@ -297,6 +308,7 @@ class Sm90Machine {
   mutable uint64_t epoch_ = 0;
   uint64_t nvlink_bytes_ = 0;
   uint64_t consumed_seen_ = 0;
+  bool has_released_ = false;          // everything acquired and written so far; the leader's
   uint32_t last_signal_ = UINT32_MAX;  // of the last wait that ended well: signals only grow
   uint64_t last_wanted_ = 0;
 };
