@@ -9,7 +9,7 @@
 //
 // Routing is worked out inside the launch.  The number of tokens may differ between ranks and launches, and be 0.
 // On a CPU any hidden, n ≥ 1 and bf16, fp16 or fp32; on a GPU hidden and n are multiples of 8, x, w, y and origins are
-// 16-byte aligned, bf16 or fp16, and there are at most 2048 experts.
+// 16-byte aligned, bf16 or fp16, and there are at most 1024 experts.
 #pragma once
 
 #include <cstdint>
@@ -60,7 +60,7 @@ struct MoeOrigin {
 };
 
 struct MoeDispatchGemmOptions {
-  Split split = {};  // empty: chosen; route, send (between nodes only), deliver and compute are its roles
+  Split split = {};  // empty: chosen; dispatch, send (between nodes only) and compute are its roles
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at

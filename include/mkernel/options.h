@@ -16,11 +16,12 @@ namespace mk {
 //   gemm_rs                 compute, reduce (sums what the ranks of the node computed)
 //   gemm_ar, two shots      compute, reduce, intra (copies finished tiles)
 //   gemm_ar, one shot       compute, reduce
-//   moe_dispatch_gemm       compute, route (counts and lists tokens), deliver (copies rows in the node), send (hands
+//   moe_dispatch_gemm       compute, dispatch (lists tokens by expert, and copies them in the node), send (hands
 //                           tokens to the network)
 //
 // A worker is a thread on a CPU.  On a GPU one that computes is a block with an SM of its own, and the others are
-// warps, eight to an SM.  ag_gemm without `intra` has a warp for it in each block that computes, which costs no SM.
+// warps, eight to an SM.  ag_gemm without `intra`, and moe_dispatch_gemm without `dispatch`, have a warp for it in each
+// block that computes, which costs no SM.
 using Split = std::map<std::string, int>;
 
 // The tile of C that a worker computes at once, and how many neighbours below each other share what they

@@ -208,11 +208,13 @@ TEST_P(GpuMoe, AnySplitGivesTheSame) {
   MK_NEEDS_GPU();
   World world = gpu_world(GetParam());
   const moe::Problem problem = gpu_problem(GetParam(), 2, 2, 200, 72, 136);
-  for (const auto& [route, send, deliver, compute] :
-       {std::tuple{2, 2, 4, 3}, std::tuple{5, 3, 8, 5}, std::tuple{1, 1, 1, 1}}) {
-    Split split{{"route", route}, {"deliver", deliver}, {"compute", compute}};
+  // Without dispatch, a warp of each block that computes does it.
+  for (const auto& [dispatch, send, compute] :
+       {std::tuple{6, 2, 3}, std::tuple{13, 3, 5}, std::tuple{1, 1, 1}, std::tuple{0, 2, 3}}) {
+    Split split{{"compute", compute}};
+    if (dispatch > 0) split["dispatch"] = dispatch;
     if (GetParam().nodes > 1) split["send"] = send;
-    EXPECT_TRUE(runs_right(world, problem, 3, 11, split)) << route << ", " << deliver << ", " << compute;
+    EXPECT_TRUE(runs_right(world, problem, 3, 11, split)) << dispatch << ", " << compute;
   }
 }
 

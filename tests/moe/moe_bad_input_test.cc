@@ -85,7 +85,7 @@ TEST_F(MoeBadInput, ArgumentsAreRefusedByNameAndRank) {
 TEST_F(MoeBadInput, SplitsAreRefusedByName) {
   MoeLaunch launch(world, data());
   EXPECT_TRUE(refuses({"split.intra"}, [&] { launch.enqueue(world, {{{"intra", 1}}}); }));
-  EXPECT_TRUE(refuses({"split.route is 0"}, [&] { launch.enqueue(world, {{{"deliver", 1}, {"compute", 1}}}); }));
+  EXPECT_TRUE(refuses({"split.dispatch is 0"}, [&] { launch.enqueue(world, {{{"compute", 1}}}); }));
 }
 
 }  // namespace

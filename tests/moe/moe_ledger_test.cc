@@ -22,6 +22,8 @@ struct NoBody {
   template <class M>
   void total(M&) {}
   template <class M>
+  void sum(M&, int) {}
+  template <class M>
   void list(M&, int) {}
   template <class M>
   void plan(M&) {}
@@ -31,8 +33,8 @@ struct NoBody {
 
 constexpr moe::Cut kCut{.tile_m = 4, .tile_n = 4, .slice_tokens = 3, .chunk_rows = 3, .bundle_rows = 2};
 
-Roster roster(const WorldShape& world, int route, int send, int deliver, int compute) {
-  return {{route}, {world.nodes > 1 ? send : 0}, {deliver}, {compute}};
+Roster roster(const WorldShape& world, int dispatch, int send, int compute) {
+  return {{dispatch}, {world.nodes > 1 ? send : 0}, {compute}};
 }
 
 template <class M>
@@ -56,10 +58,10 @@ TEST_P(MoeLedger, BalancesAndMovesOnlyWhatIsRouted) {
   for (const int local_experts : {1, 3}) {
     for (const int topk : {1, 2, 5}) {
       if (topk > local_experts * world.size()) continue;
-      for (const auto& [route, send, deliver, compute] : {std::tuple{1, 1, 1, 1}, std::tuple{2, 3, 2, 3}}) {
+      for (const auto& [dispatch, send, compute] : {std::tuple{1, 1, 1}, std::tuple{4, 3, 3}}) {
         const moe::Problem problem = moe_problem(world, local_experts, topk, 9);
-        const moe::Layout layout = moe::make_layout(problem, kCut, roster(world, route, send, deliver, compute));
-        const MoeLaunches launches(layout, problem, 5, seed_of(local_experts * 10 + topk, route));
+        const moe::Layout layout = moe::make_layout(problem, kCut, roster(world, dispatch, send, compute));
+        const MoeLaunches launches(layout, problem, 5, seed_of(local_experts * 10 + topk, dispatch));
         const ledger::Ledger ledger = walk<LedgerMachine>(layout, launches);
         ASSERT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
         for (int rank = 0; rank < world.size(); ++rank) {
@@ -108,7 +110,7 @@ template <class M>
 bool is_found() {
   const WorldShape world{2, 3};
   const moe::Problem problem = moe_problem(world, 2, 3, 9);
-  const moe::Layout layout = moe::make_layout(problem, kCut, roster(world, 1, 1, 1, 2));
+  const moe::Layout layout = moe::make_layout(problem, kCut, roster(world, 1, 1, 2));
   const Routing uniform = Routing::kUniform;
   return !walk<M>(layout, MoeLaunches(layout, problem, 3, 7, &uniform)).complaints().empty();
 }
@@ -125,7 +127,7 @@ TEST(MoeLedgerMutant, IsFound) {
 TEST(MoeLedgerRefusal, LeavesTheAccountsInBalance) {
   const WorldShape world{2, 2};
   const moe::Problem problem = moe_problem(world, 2, 2, 9, 12);  // some launches fit, some do not
-  const moe::Layout layout = moe::make_layout(problem, kCut, roster(world, 1, 1, 1, 1));
+  const moe::Layout layout = moe::make_layout(problem, kCut, roster(world, 1, 1, 1));
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const ledger::Ledger ledger = walk<LedgerMachine>(layout, MoeLaunches(layout, problem, 6, seed));
     EXPECT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();

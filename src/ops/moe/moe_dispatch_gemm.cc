@@ -16,23 +16,22 @@ namespace {
 Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats) {
   const bool has_nodes = problem.world.nodes > 1;
   if (!asked.empty()) {
-    const RoleNeed needs[] = {{true}, {has_nodes}, {true}, {}};
+    const RoleNeed needs[] = {{true, /*may_be_inside=*/true}, {has_nodes}, {}};
     return checked_split("moe_dispatch_gemm", problem.world, asked, Layout::kRoles, needs, seats);
   }
-  if (seats.sharing == 1) return filled_up(problem.world, {{1}, {has_nodes ? 1 : 0}, {1}, {1}}, seats);
-  // Whole SMs of warps that communicate, one in 16.  Not tuned: of 2, 4 and 8 SMs of 132, 8 were the fastest from 8192
-  // rows on, in one run.
-  const int sms = std::max(has_nodes ? 2 : 1, seats.count / 16);
-  const int send = has_nodes ? 2 * sms : 0;
-  return filled_up(problem.world, {{sms}, {send}, {sms * seats.sharing - sms - send}, {1}}, seats);
+  if (seats.sharing == 1) return filled_up(problem.world, {{1}, {has_nodes ? 1 : 0}, {1}}, seats);
+  // A warp of each block that computes dispatches; what sends has an SM.
+  return filled_up(problem.world, {{0, Seating::kInside}, {has_nodes ? seats.sharing : 0}, {1}}, seats);
 }
 
-// On a GPU: high tiles where experts have many rows.
-Cut cut_on(DeviceKind device, const Problem& problem) {
+// On a GPU: high tiles where experts have many rows, and a slice for each worker, but at least two warps of pairs.
+Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
   if (device != DeviceKind::kCuda) return {};
   const MoeShape& shape = problem.shape;
   const int64_t expected = shape.max_tokens * problem.world.size() * shape.topk / shape.experts;
-  Cut cut{.tile_m = 128, .tile_n = 256, .slice_tokens = 512, .chunk_rows = 32, .bundle_rows = 16};
+  Cut cut{.tile_m = 128, .tile_n = 256, .chunk_rows = 32, .bundle_rows = 8};
+  const int64_t shared = ceil_div<int64_t>(shape.max_tokens, roles.count(Layout::kDispatch));
+  cut.slice_tokens = static_cast<int>(std::max<int64_t>(shared, ceil_div(64, shape.topk)));
   if (expected <= 64) {
     cut.tile_m = 64;
     cut.tile_n = 128;
@@ -48,7 +47,8 @@ runtime::PlanSpec spec_of(const Layout& layout) {
 }
 
 Layout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
-  return make_layout(problem, cut_on(device.kind(), problem), choose_roles(problem, split, seats_of(device)));
+  const Roster roles = choose_roles(problem, split, seats_of(device));
+  return make_layout(problem, cut_on(device.kind(), problem, roles), roles);
 }
 
 template <class T>

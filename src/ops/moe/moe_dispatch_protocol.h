@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT
 // ops/moe/moe_dispatch_protocol.h — who waits for what, and tells whom, while tokens travel to their experts.
 //
-//   role      waits for                                      tells
-//   route     histograms, of this rank's route workers;      histograms; listed; counted[this rank] at the node and
-//             counted[rank], of all ranks                    at the rails (put); counted[rail peer] at the node;
-//                                                            planned
-//   send      listed; counted[rail peer]                     list_landed[node], landed[node, chunk] at the rail
-//                                                            peer (stamps, by puts)
-//   deliver   planned; listed; list_landed[node] and         arrived[block] at the expert's rank
-//             landed[node, chunk] of what crossed
-//   compute   planned; arrived[block] of its tile            nothing: the result is written
+//   role       waits for                                      tells
+//   dispatch   histograms, summed, of this rank's workers;    histograms, summed, listed; counted[this rank] at the
+//              counted[rank], of all ranks                    node and at the rails (put); counted[rail peer] at the
+//                                                             node; planned
+//              then planned; listed; list_landed[node] and    arrived[block] at the expert's rank
+//              landed[node, chunk] of what crossed
+//   send       listed; counted[rail peer]                     list_landed[node], landed[node, chunk] at the rail
+//                                                             peer (stamps, by puts)
+//   compute    planned; arrived[block] of its tile            nothing: the result is written
 //
 // A rank delivers rows inside its own node only: its own tokens, and those that its rail peers put here.  A token
 // crosses to another node once, whatever it has there.  Tokens cross in the order of their first expert there, so that
@@ -83,27 +83,38 @@ MK_HD bool make_plan(M& m, const Layout& layout, Body& body) {
   return true;
 }
 
+// Tells that this worker is done with its part, and waits until all dispatch workers of the rank are.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool join(M& m, const Post& post, uint32_t signal) {
+  m.add(Signal{m.rank(), signal}, 1);
+  return m.wait(signal, m.epoch() * post.count, -1);
+}
+
+// Counting sort of this rank's pairs by expert: workers count slices of tokens, sum experts over the slices, and list
+// their slices.  The first worker also tells all ranks the counts and makes the plan.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD void route(M& m, const Layout& layout, const Post& post, Body& body) {
+MK_HD bool route(M& m, const Layout& layout, const Post& post, Body& body) {
   const int slices = layout.num_slices(body.tokens());
   for (int slice = post.index; slice < slices; slice += post.count) body.count(m, slice);
-  m.add(Signal{m.rank(), layout.histograms()}, 1);
-  if (!m.wait(layout.histograms(), m.epoch() * post.count, -1)) return;
-  if (post.index == 0) {  // first: others wait for it
+  if (!join(m, post, layout.histograms())) return false;
+  for (int expert = post.index; expert < layout.experts; expert += post.count) body.sum(m, expert);
+  if (!join(m, post, layout.summed())) return false;
+  if (post.index == 0) {
     body.total(m);
-    if (!publish(m, layout)) return;
+    if (!publish(m, layout)) return false;
   }
-  for (int slice = post.index; slice < slices; slice += post.count) body.list(m, slice);
+  const int apart = post.count > 1 ? 1 : 0;  // others list meanwhile, if there are any
+  for (int slice = post.index - apart; slice >= 0 && slice < slices; slice += post.count - apart) body.list(m, slice);
   m.add(Signal{m.rank(), layout.listed()}, 1);
-  if (post.index == 0 && !(pass_on_counts(m, layout) && make_plan(m, layout, body))) return;
-  if (m.world().nodes > 1) m.settle();
+  return post.index != 0 || (pass_on_counts(m, layout) && make_plan(m, layout, body));
 }
 
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool wait_for_lists(M& m, const Layout& layout) {
-  return m.wait(layout.listed(), m.epoch() * layout.roles.count(Layout::kRoute), -1);
+  return m.wait(layout.listed(), m.epoch() * layout.roles.count(Layout::kDispatch), -1);
 }
 
 // Rows [first, first + count) of what crosses to the peer's node.
@@ -204,25 +215,37 @@ MK_HD bool deliver_bundle(M& m, const Layout& layout, int step, int visit, int n
 // Bundles are numbered through all visits, and workers take them in turn.
 MK_PROTOCOL
 template <Machine M>
-MK_HD void deliver(M& m, const Layout& layout, const Post& post) {
-  if (!m.wait(layout.planned(), m.epoch(), -1) || !wait_for_lists(m, layout)) return;
-  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return;
+MK_HD bool deliver(M& m, const Layout& layout, const Post& post) {
+  if (!m.wait(layout.planned(), m.epoch(), -1) || !wait_for_lists(m, layout)) return false;
+  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return true;
+  int64_t next = post.index;  // bundle of this worker
   int64_t before = 0;
   for (int step = 0; step < m.world().nodes; ++step) {
     for (int first = 0; first < layout.node_experts(); first += kMostValues) {
       const int some = min_of(kMostValues, layout.node_experts() - first);
       const auto bundles = m.read_list(layout.plan_at(m.rank(), layout.bundles_word(step, first)), some, kWord);
       for (int i = 0; i < some; ++i) {
-        const int count = static_cast<int>(bundles[i]);
-        const int skipped = static_cast<int>((post.count + post.index - before % post.count) % post.count);
-        for (int number = skipped; number < count; number += post.count) {
-          if (!deliver_bundle(m, layout, step, first + i, number)) return;
+        const int64_t end = before + bundles[i];
+        for (; next < end; next += post.count) {
+          if (!deliver_bundle(m, layout, step, first + i, static_cast<int>(next - before))) return false;
         }
-        before += count;
+        before = end;
       }
     }
   }
+  return true;
 }
+
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD void dispatch(M& m, const Layout& layout, const Post& post, Body& body) {
+  if (!route(m, layout, post, body) || !deliver(m, layout, post)) return;
+  if (m.world().nodes > 1) m.settle();
+}
+
+// Neighbours in the walk over an expert's tiles are below each other, in bands of so many: they share its weights,
+// which most of the bytes are.
+constexpr int kBandBlocks = 8;
 
 // A tile of the result: rows of one expert.
 struct ExpertTile {
@@ -262,29 +285,25 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& body) {
   if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
-  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return false;
-  const auto tiles_of = [&](int64_t rows) { return ceil_div<int64_t>(rows, layout.tile_m) * layout.col_blocks(); };
-  int64_t all = 0;
-  for_each_expert(m, layout, [&](int, int64_t, int64_t rows, int) {
-    all += tiles_of(rows);
-    return true;
-  });
-  int64_t before = 0;
+  const auto status = m.read_list(layout.plan_at(m.rank(), layout.status_word()), 2, kWord);
+  if (status[0] != 0) return false;
+  const int64_t all = int64_t{status[1]} * layout.col_blocks();
+  int64_t next = post.index;  // tile of this worker
   return for_each_expert(m, layout, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
-    const int64_t tiles = tiles_of(rows);
-    for (int64_t in = (post.count + post.index - before % post.count) % post.count; in < tiles; in += post.count) {
-      const int block = static_cast<int>(in / layout.col_blocks());
-      const Range range = block_range(rows, layout.tile_m, block);
-      const ExpertTile tile{before + in,
+    const int64_t before = int64_t{first_block} * layout.col_blocks();
+    const int blocks = static_cast<int>(ceil_div<int64_t>(rows, layout.tile_m));
+    for (; next < before + int64_t{blocks} * layout.col_blocks(); next += post.count) {
+      const GridPos at = banded(static_cast<int>(next - before), blocks, layout.col_blocks(), kBandBlocks);
+      const Range range = block_range(rows, layout.tile_m, at.row);
+      const ExpertTile tile{next,
                             expert,
-                            first_block + block,
+                            first_block + at.row,
                             first_row + range.first,
                             static_cast<int>(range.count),
-                            static_cast<int>(in % layout.col_blocks()),
-                            tiles_after(before + in, post, all)};
+                            at.col,
+                            tiles_after(next, post, all)};
       if (!body(tile)) return false;
     }
-    before += tiles;
     return true;
   });
 }
@@ -320,11 +339,8 @@ MK_HD void compute(M& m, const Layout& layout, const Post& post, Body& body) {
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void communicate(M& m, const Layout& layout, const Post& post, Body& body) {
-  switch (post.role) {
-    case Layout::kRoute: return route(m, layout, post, body);
-    case Layout::kSend: return send(m, layout, post);
-    default: return deliver(m, layout, post);
-  }
+  if (post.role == Layout::kSend) return send(m, layout, post);
+  dispatch(m, layout, post, body);
 }
 
 // A worker's launch.

@@ -45,10 +45,24 @@ class HostBody {
     m.store(layout_.histogram_at(rank_, slice), layout_.histogram_bytes());
   }
 
-  // The rank's Counts, from all slices.
+  // An expert over all slices.
+  template <class M>
+  void sum(M& m, int expert) {
+    for (const int word : {expert, layout_.experts + expert}) {
+      uint32_t before = 0;
+      for (int slice = 0; slice < num_slices(); ++slice) {
+        const Place at = word_of(layout_.histogram_at(rank_, slice), word);
+        m.load(at, kWord);
+        write_word(m, at, std::exchange(before, before + *words(at)));
+      }
+      write_word(m, word_of(layout_.totals_at(rank_), word), before);
+    }
+  }
+
+  // The rank's Counts.
   template <class M>
   void total(M& m) {
-    const Totals all = totals(m, num_slices());
+    const Totals all = totals(m, layout_.totals_at(rank_));
     uint32_t* const counts = words(layout_.counts_at(rank_, rank_, m.epoch()));
     std::memset(counts, 0, layout_.counts_bytes());
     std::copy(all.pairs.begin(), all.pairs.end(), counts);
@@ -68,8 +82,8 @@ class HostBody {
   // The slice's Routes, where they belong in the list, and its tokens that cross.
   template <class M>
   void list(M& m, int slice) {
-    const Totals all = totals(m, num_slices());
-    Totals next = totals(m, slice);  // where the slice's first pair for each expert goes
+    const Totals all = totals(m, layout_.totals_at(rank_));
+    Totals next = totals(m, layout_.histogram_at(rank_, slice));  // where the slice's first pair for each expert goes
     uint32_t pairs = 0;
     uint32_t firsts = 0;
     for (int expert = 0; expert < layout_.experts; ++expert) {
@@ -144,6 +158,7 @@ class HostBody {
     std::vector<uint32_t> firsts;  // likewise
   };
 
+  static Place word_of(const Place& row, int64_t word) { return {row.window, row.rank, row.offset + word * kWord}; }
   uint32_t* words(const Place& place) { return reinterpret_cast<uint32_t*>(resolve_(place)); }
   template <class M>
   void write_word(M& m, const Place& at, uint32_t value) {
@@ -194,19 +209,12 @@ class HostBody {
     return is_first;
   }
 
-  // Of the first so many slices.
   template <class M>
-  Totals totals(M& m, int slices) {
-    Totals sums{std::vector<uint32_t>(layout_.experts), std::vector<uint32_t>(layout_.experts)};
-    for (int slice = 0; slice < slices; ++slice) {
-      const uint32_t* const all = words(layout_.histogram_at(rank_, slice));
-      m.load(layout_.histogram_at(rank_, slice), layout_.histogram_bytes());
-      for (int expert = 0; expert < layout_.experts; ++expert) {
-        sums.pairs[expert] += all[expert];
-        sums.firsts[expert] += all[layout_.experts + expert];
-      }
-    }
-    return sums;
+  Totals totals(M& m, const Place& at) {
+    m.load(at, layout_.histogram_bytes());
+    const uint32_t* const all = words(at);
+    const uint32_t* const firsts = all + layout_.experts;
+    return {{all, firsts}, {firsts, firsts + layout_.experts}};
   }
 
   void tell_caller(const uint32_t* plan) const {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // ops/moe/moe_kernel.cuh — the persistent kernel of moe_dispatch_gemm.
 //
-// Warps of communication blocks route, send and deliver.  In a compute block the load job alone knows the tiles, as
-// they follow from the counts of all ranks: it waits for a tile's rows and hands the tile to the other jobs through a
-// queue.  A warp beside them copies the origins of rows to the caller.
+// A warp of each compute block dispatches, or warps of communication blocks do; those send as well.  In a compute block
+// the load job alone knows the tiles, as they follow from the counts of all ranks: it waits for a tile's rows and hands
+// the tile to the other jobs through a queue.  A warp beside them copies the origins of rows to the caller.
 #pragma once
 
 #include "base/cuda_api.h"
@@ -40,15 +40,16 @@ template <class Config>
 constexpr int kTakers = 128 * Config::kConsumers + 1 + 32;
 
 // The load job works tiles out and needs more than that of a plain GEMM; so the consumers have fewer.
-constexpr int kJobRegisters = 72;
-constexpr int kMathsRegisters = 216;
+constexpr int kJobRegisters = 88;
+constexpr int kMathsRegisters = 208;
 static_assert(sm90::registers_fit(kJobRegisters, 2, kMathsRegisters));
 
 template <class Config, class Element>
 constexpr size_t kBlockShared = sm90::kSharedFor<MoeShared<Config, Element>, sm90::BulkBuffers>;
 
-// What RouteBody keeps.
-static_assert(2 * kMostGpuExperts * kWord <= sm90::BulkPieces::kPieces * sm90::BulkPieces::kPieceBytes);
+// What RouteBody keeps, in pieces of either kind of worker.
+template <class Config>
+constexpr bool kScratchFits = 2 * kMostGpuExperts* kWord <= sm90::BulkPieces::kPieces* Config::kInsidePieceBytes;
 
 struct Params {
   RankView view;
@@ -68,17 +69,13 @@ __device__ void load_tiles(const Params& p, const Post& post, int worker, MoeSha
   __syncwarp();
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
   sm90::LoadJob<Config, Element, kOrder> job(shared.gemm);
+  job.meet();
   sm90::TileGiver<QueuedTile> giver(shared.tiles);
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
-  bool has_begun = false;
   bool alive = true;
   for_each_tile(machine, p.layout, post, [&](const ExpertTile& tile) {
     alive = alive && load_step(machine, p.layout, tile);
     const int col = tile.col_block * Config::kTileN;
-    if (!has_begun) {  // the block meets in begin, before anybody takes a tile
-      job.begin({&p.rows, &p.w, k_blocks}, {.row = static_cast<int>(tile.row), .col = col, .b_shard = tile.expert});
-      has_begun = true;
-    }
     if (sm90::is_one_lane()) {
       giver.give({static_cast<int>(tile.row), tile.rows, col, static_cast<int>(tile.after), alive});
     }
@@ -86,7 +83,7 @@ __device__ void load_tiles(const Params& p, const Post& post, int worker, MoeSha
     job.load({&p.rows, &p.w, k_blocks}, {.row = static_cast<int>(tile.row), .col = col, .b_shard = tile.expert});
     return true;
   });
-  job.finish();  // the block meets here if it has no tile
+  job.finish();
   if (sm90::is_one_lane()) giver.end();
   __syncwarp();
   machine.close();
@@ -134,6 +131,14 @@ __device__ void copy_origins(const Params& p, MoeShared<Config, Element>& shared
   }
 }
 
+// What a warp that is a worker does.
+__device__ inline auto communication(const Params& p) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+    RouteBody body(p.view, p.layout, p.operands, pieces.data);
+    communicate(machine, p.layout, post, body);
+  };
+}
+
 template <class Config, class Element, BOrder kOrder>
 __device__ __forceinline__ void compute_block(const Params& p, const Post& post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<MoeShared<Config, Element>*>(memory);
@@ -152,6 +157,9 @@ __device__ __forceinline__ void compute_block(const Params& p, const Post& post,
         if (sm90::is_one_lane()) store_tiles(p, shared);
       } else if (threadIdx.x < 96) {
         copy_origins(p, shared);
+      } else if (p.layout.roles.has_inside()) {
+        const Post inside = p.layout.roles.post_inside(1, post.index);
+        sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(), communication(p));
       }
     }
   }
@@ -167,11 +175,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_kernel(const __grid_c
     const Post post{Layout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element, kOrder>(p, post, roles.compute_worker(compute), memory);
   } else {
-    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory,
-                                                [&](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
-                                                  RouteBody body(p.view, p.layout, p.operands, pieces.data);
-                                                  communicate(machine, p.layout, post, body);
-                                                });
+    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, communication(p));
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);
@@ -180,7 +184,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_kernel(const __grid_c
 template <class Config, class Element, BOrder kOrder>
 void launch_moe(const Layout& layout, RankView view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
                 cudaStream_t stream) {
-  static_assert(Config::kCluster == 1 && kBlockShared<Config, Element> <= sm90::kSharedLimit);
+  static_assert(Config::kCluster == 1 && kBlockShared<Config, Element> <= sm90::kSharedLimit && kScratchFits<Config>);
   const DType dtype = args.w.dtype;
   Params params{.view = view, .layout = layout, .operands = operands_of(args)};
   const sm90::ShardedMatrix rows{plan.window(kRowsWindow, view.rank), dtype, layout.k, layout.max_rows, 1};

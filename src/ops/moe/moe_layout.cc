@@ -11,7 +11,7 @@ std::vector<uint64_t> window_bytes(const Layout& layout) {
   const uint64_t tokens = layout.max_tokens;
   const uint64_t pairs = layout.max_pairs();
   return {2 * layout.world.size() * layout.counts_bytes(),
-          layout.num_slices(layout.max_tokens) * layout.histogram_bytes(),
+          (1 + layout.num_slices(layout.max_tokens)) * layout.histogram_bytes(),
           pairs * sizeof(Route),
           others * tokens * kWord,
           others * tokens * kWord,
@@ -26,6 +26,7 @@ std::vector<uint64_t> window_bytes(const Layout& layout) {
 std::string signal_name(const Layout& layout, uint32_t signal) {
   if (signal < layout.histograms()) return fmt::format("counted[rank {}]", signal);
   if (signal == layout.histograms()) return "histograms";
+  if (signal == layout.summed()) return "summed";
   if (signal == layout.listed()) return "listed";
   if (signal == layout.planned()) return "planned";
   if (signal < layout.list_landed(0)) return fmt::format("arrived[block {}]", signal - layout.arrived(0));

@@ -56,12 +56,11 @@ constexpr uint32_t kOriginsWindow = kFirstOperatorWindow + 10;   // [row] Routes
 
 constexpr uint64_t kWord = sizeof(uint32_t);
 
-constexpr int kMostGpuExperts = 2048;  // a warp keeps two words for each in its shared memory
+constexpr int kMostGpuExperts = 1024;  // a warp keeps two words for each in its shared memory
 
 struct Layout {
-  enum : int { kRoute, kSend, kDeliver, kCompute };
-  static constexpr std::array<RoleName, 4> kRoles = {
-      {{"route", "slice"}, {"send", "chunk"}, {"deliver", "row"}, {"compute", "tile"}}};
+  enum : int { kDispatch, kSend, kCompute };
+  static constexpr std::array<RoleName, 3> kRoles = {{{"dispatch", "row"}, {"send", "chunk"}, {"compute", "tile"}}};
 
   WorldShape world;
   int experts = 1;
@@ -109,10 +108,12 @@ struct Layout {
     return {kCountsWindow, rank, (epoch % 2 * world.size() + of) * counts_bytes() + word * kWord};
   }
 
-  // Of all pairs, and then of those by which a token comes to another node first.
+  // By expert: all pairs, and then those by which a token comes to another node first.  First of the whole rank, then
+  // of each slice, where sums over the slices before it take their place.
   MK_HD constexpr uint64_t histogram_bytes() const { return 2 * static_cast<uint64_t>(experts) * kWord; }
+  MK_HD constexpr Place totals_at(int rank) const { return {kHistogramWindow, rank, 0}; }
   MK_HD constexpr Place histogram_at(int rank, int slice) const {
-    return {kHistogramWindow, rank, slice * histogram_bytes()};
+    return {kHistogramWindow, rank, (1 + slice) * histogram_bytes()};
   }
 
   MK_HD constexpr Place list_at(int rank, int64_t index) const {
@@ -141,12 +142,13 @@ struct Layout {
   }
 
   // PlanWords: what a rank works out from all counts, for itself and for the rows that it delivers in its node.
-  //   [4]                               status: not 0 if nobody may move rows; 3 words unused
+  //   [4]                               status: not 0 if nobody may move rows; blocks of this rank; 2 words unused
   //   [node_experts][4]                 of each expert of the node: first row, rows, first block, unused
   //   [nodes][node_experts]             bundles of each visit, see visit
   //   [nodes][node_experts][4]          of each visit: first in the list, offset in the expert's rows, rows, unused
   //   [max_blocks][2]                   rows that were ever due in each block of this rank, low word first
   MK_HD constexpr uint64_t status_word() const { return 0; }
+  MK_HD constexpr uint64_t blocks_word() const { return 1; }
   MK_HD constexpr uint64_t expert_word(int in_node) const { return 4 + static_cast<uint64_t>(in_node) * 4; }
   MK_HD constexpr uint64_t bundles_word(int step, int visit) const {
     return expert_word(node_experts()) + static_cast<uint64_t>(step) * round_up(node_experts(), 4) + visit;
@@ -173,15 +175,17 @@ struct Layout {
     return in_node % local_experts() * world.ranks + wrap(world.local_of(rank) - local, world.ranks);
   }
 
-  // Signals.  counted: a rank's Counts of this launch are here.  histograms, listed: this rank's route workers have
-  // counted, or listed, all slices.  planned: the plan of this launch stands.  arrived: rows that came into a block,
-  // over all launches.  list_landed and landed, stamps: what came over the rail from a node.
+  // Signals.  counted: a rank's Counts of this launch are here.  histograms, summed, listed: this rank's dispatch
+  // workers have counted all slices, summed over them, listed their pairs.  planned: the plan of this launch stands.
+  // arrived: rows that came into a block, over all launches.  list_landed and landed, stamps: what came over the rail
+  // from a node.
   MK_HD constexpr uint32_t counted(int rank) const { return static_cast<uint32_t>(rank); }
   MK_HD constexpr uint32_t histograms() const { return static_cast<uint32_t>(world.size()); }
-  MK_HD constexpr uint32_t listed() const { return histograms() + 1; }
-  MK_HD constexpr uint32_t planned() const { return histograms() + 2; }
+  MK_HD constexpr uint32_t summed() const { return histograms() + 1; }
+  MK_HD constexpr uint32_t listed() const { return histograms() + 2; }
+  MK_HD constexpr uint32_t planned() const { return histograms() + 3; }
   MK_HD constexpr bool is_inner(uint32_t signal) const { return signal >= histograms() && signal <= planned(); }
-  MK_HD constexpr uint32_t arrived(int block) const { return histograms() + 3 + static_cast<uint32_t>(block); }
+  MK_HD constexpr uint32_t arrived(int block) const { return planned() + 1 + static_cast<uint32_t>(block); }
   MK_HD constexpr uint32_t list_landed(int node) const { return arrived(max_blocks()) + static_cast<uint32_t>(node); }
   MK_HD constexpr uint32_t landed(int node, int chunk) const {
     return list_landed(world.nodes) + static_cast<uint32_t>(node * max_chunks() + chunk);

@@ -67,6 +67,7 @@ class PlanWarp {
   }
   __device__ uint32_t rows_for(int expert, int before_rank) const {
     uint32_t rows = 0;
+#pragma unroll 8
     for (int rank = 0; rank < before_rank; ++rank) rows += counted(rank, expert);
     return rows;
   }
@@ -132,18 +133,40 @@ class PlanWarp {
     }
   }
 
+  // A lane for each block, of whichever expert.
   __device__ void add_due() const {
     const int own = layout_.world.local_of(view_.rank) * layout_.local_experts();
-    for (int i = 0; i < layout_.local_experts(); ++i) {
-      const uint32_t* const expert = plan_ + layout_.expert_word(own + i);
-      const uint32_t rows = expert[1];
-      const uint32_t first = expert[2];
-      for (uint32_t block = lane(); block * layout_.tile_m < rows; block += 32) {
-        auto* const due = reinterpret_cast<uint2*>(plan_ + layout_.due_word(static_cast<int>(first + block)));
-        const uint64_t sum = (uint64_t{due->y} << 32 | due->x) + block_range(rows, layout_.tile_m, block).count;
-        *due = {static_cast<uint32_t>(sum), static_cast<uint32_t>(sum >> 32)};
+    uint32_t blocks = 0;
+    for (int first = 0; first < layout_.local_experts(); first += 32) {
+      const bool is_expert = first + lane() < layout_.local_experts();
+      const uint4 expert = is_expert
+                               ? *reinterpret_cast<const uint4*>(plan_ + layout_.expert_word(own + first + lane()))
+                               : uint4{0, 0, ~0u, 0};
+      const uint32_t begin = blocks;
+      blocks += __reduce_add_sync(~0u, ceil_div<uint32_t>(expert.y, layout_.tile_m));
+      for (uint32_t group = begin; group < blocks; group += 32) {
+        const uint32_t block = group + lane();
+        const int of = last_not_above(expert.z, block);
+        const uint32_t rows = __shfl_sync(~0u, expert.y, of);
+        const uint32_t in_expert = block - __shfl_sync(~0u, expert.z, of);
+        if (block < blocks) {
+          auto* const due = reinterpret_cast<uint2*>(plan_ + layout_.due_word(static_cast<int>(block)));
+          const uint64_t sum = (uint64_t{due->y} << 32 | due->x) + block_range(rows, layout_.tile_m, in_expert).count;
+          *due = {static_cast<uint32_t>(sum), static_cast<uint32_t>(sum >> 32)};
+        }
       }
     }
+    if (lane() == 0) plan_[layout_.blocks_word()] = blocks;
+  }
+
+  // The last lane whose value, which grows from lane to lane, is at most `wanted`.
+  __device__ static int last_not_above(uint32_t value, uint32_t wanted) {
+    int found = 0;
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) {
+      if (__shfl_sync(~0u, value, found + step) <= wanted) found += step;
+    }
+    return found;
   }
 
   const RankView& view_;

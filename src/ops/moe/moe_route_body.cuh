@@ -23,19 +23,28 @@ class RouteBody {
 
   template <class M>
   __device__ void count(M& m, int slice) {
-    uint32_t* const all = words(layout_.histogram_at(view_.rank, slice));
-    for (int i = lane(); i < 2 * layout_.experts; i += 32) all[i] = 0;
+    for (int i = lane(); i < num_words(); i += 32) next_[i] = 0;
     __syncwarp();
-    for_each_pair(slice, [&](int64_t pair, bool is_pair) {
-      const int64_t id = is_pair ? id_of(pair) : -1;
+    for_each_pair(slice, [&](int64_t pair, int64_t id, uint32_t) {
       report_bad_id(m, pair, id);
       const int expert = expert_of(id);
       if (expert >= 0) {
-        atomicAdd(all + expert, 1u);
-        if (comes_first(pair, expert)) atomicAdd(all + layout_.experts + expert, 1u);
+        atomicAdd(next_ + expert, 1u);
+        if (comes_first(pair, expert)) atomicAdd(next_ + layout_.experts + expert, 1u);
       }
     });
+    __syncwarp();
+    uint32_t* const all = words(layout_.histogram_at(view_.rank, slice));
+    for (int i = lane(); i < num_words(); i += 32) all[i] = next_[i];
+    sm90::shared_stores_before_tma();  // copies use the scratch again
     m.store(layout_.histogram_at(view_.rank, slice), layout_.histogram_bytes());
+  }
+
+  template <class M>
+  __device__ void sum(M& m, int expert) {
+    sum_slices(expert);
+    if (layout_.world.nodes > 1) sum_slices(layout_.experts + expert);
+    m.store(layout_.totals_at(view_.rank), 0);  // inside a rank nothing is counted
   }
 
   template <class M>
@@ -46,7 +55,7 @@ class RouteBody {
       if (lane() == 0) counts[layout_.first_pair_word(node)] = pairs;
       uint32_t crossing = 0;
       for_each_expert_of(node, [&](int expert, bool is_expert) {
-        const Both own = is_expert ? sum_of(expert, num_slices()) : Both{};
+        const Both own = is_expert ? both_at(layout_.totals_at(view_.rank), expert) : Both{};
         if (is_expert) counts[expert] = own.pairs;
         pairs += __reduce_add_sync(~0u, own.pairs);
         crossing += __reduce_add_sync(~0u, own.firsts);
@@ -62,8 +71,8 @@ class RouteBody {
   __device__ void list(M& m, int slice) {
     find_first_places(slice);
     if (layout_.world.nodes > 1) {
-      for_each_pair(slice, [&](int64_t pair, bool is_pair) {
-        const int expert = is_pair ? expert_of(id_of(pair)) : -1;
+      for_each_pair(slice, [&](int64_t pair, int64_t id, uint32_t) {
+        const int expert = expert_of(id);
         const bool crosses = expert >= 0 && comes_first(pair, expert);
         const uint32_t place = take_place(next_ + layout_.experts, expert, crosses);
         if (!crosses) return;
@@ -74,8 +83,8 @@ class RouteBody {
       });
     }
     __syncwarp();
-    for_each_pair(slice, [&](int64_t pair, bool is_pair) {
-      const int expert = is_pair ? expert_of(id_of(pair)) : -1;
+    for_each_pair(slice, [&](int64_t pair, int64_t id, uint32_t weight) {
+      const int expert = expert_of(id);
       const uint32_t place = take_place(next_, expert, expert >= 0);
       if (expert < 0) return;
       const int64_t token = pair / layout_.topk;
@@ -83,7 +92,7 @@ class RouteBody {
       const bool stays = node == layout_.world.node_of(view_.rank);
       const uint32_t row = stays ? static_cast<uint32_t>(token) : read(layout_.crossed_at(view_.rank, node, token));
       *reinterpret_cast<uint4*>(view_.windows.resolve(layout_.world, layout_.list_at(view_.rank, place))) = {
-          row, static_cast<uint32_t>(view_.rank), static_cast<uint32_t>(pair), weight_of(pair)};
+          row, static_cast<uint32_t>(view_.rank), static_cast<uint32_t>(pair), weight};
     });
     sm90::rows_before_async_reads();             // the list is copied and put
     sm90::shared_stores_before_tma();            // copies use the scratch again
@@ -126,13 +135,26 @@ class RouteBody {
     return reinterpret_cast<const uint32_t*>(view_.windows.inputs[kWeightsInput])[pair];
   }
 
-  // Calls body(pair, whether there is one) in all lanes at once.
+  // Calls body(pair, its id, its weight) in all lanes at once; where there is no pair, the id is -1.  Several are read
+  // before the first is worked on.
   template <class Body>
   __device__ void for_each_pair(int slice, Body&& body) const {
+    constexpr int kAtOnce = 4;
     const Range tokens = block_range(operands_.tokens, layout_.slice_tokens, slice);
     const int64_t end = (tokens.first + tokens.count) * layout_.topk;
-    for (int64_t first = tokens.first * layout_.topk; first < end; first += 32) {
-      body(first + lane(), first + lane() < end);
+    for (int64_t first = tokens.first * layout_.topk; first < end; first += 32 * kAtOnce) {
+      int64_t ids[kAtOnce];
+      uint32_t weights[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int64_t pair = first + 32 * i + lane();
+        ids[i] = pair < end ? id_of(pair) : -1;
+        weights[i] = pair < end ? weight_of(pair) : 0;
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + 32 * i < end) body(first + 32 * i + lane(), ids[i], weights[i]);
+      }
     }
   }
   template <class Body>
@@ -165,15 +187,31 @@ class RouteBody {
     return true;
   }
 
-  // Of the first so many slices.
-  __device__ Both sum_of(int expert, int slices) const {
-    Both sum;
-    for (int slice = 0; slice < slices; ++slice) {
-      const uint32_t* const all = words(layout_.histogram_at(view_.rank, slice));
-      sum.pairs += __ldcg(all + expert);
-      sum.firsts += __ldcg(all + layout_.experts + expert);
+  // One node has no firsts.
+  __device__ int num_words() const { return (layout_.world.nodes > 1 ? 2 : 1) * layout_.experts; }
+  __device__ Both both_at(const Place& row, int expert) const {
+    const uint32_t* const all = words(row);
+    return {__ldcg(all + expert), layout_.world.nodes > 1 ? __ldcg(all + layout_.experts + expert) : 0};
+  }
+
+  // A word of all histograms: its sums over the slices before each, and over all.  A lane for each slice.
+  __device__ void sum_slices(int word) const {
+    constexpr int kAtOnce = 4;
+    const int slices = num_slices();
+    const auto at = [&](int slice) { return words(layout_.histogram_at(view_.rank, slice)) + word; };
+    uint32_t sum = 0;
+    for (int first = lane(); first - lane() < slices; first += 32 * kAtOnce) {
+      uint32_t values[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) values[i] = first + 32 * i < slices ? __ldcg(at(first + 32 * i)) : 0;
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const uint32_t before = sum + sum_before(values[i]);
+        if (first + 32 * i < slices) *at(first + 32 * i) = before;
+        sum += __reduce_add_sync(~0u, values[i]);
+      }
     }
-    return sum;
+    if (lane() == 0) words(layout_.totals_at(view_.rank))[word] = sum;
   }
 
   // Where the slice's first pair for each expert goes: into next_, then the same for tokens that cross.
@@ -182,13 +220,13 @@ class RouteBody {
     for (int node = 0; node < layout_.world.nodes; ++node) {
       uint32_t firsts = 0;
       for_each_expert_of(node, [&](int expert, bool is_expert) {
-        const Both all = is_expert ? sum_of(expert, num_slices()) : Both{};
-        const Both before = is_expert ? sum_of(expert, slice) : Both{};
+        const Both all = is_expert ? both_at(layout_.totals_at(view_.rank), expert) : Both{};
+        const Both before = is_expert ? both_at(layout_.histogram_at(view_.rank, slice), expert) : Both{};
         const uint32_t own_pairs = pairs + sum_before(all.pairs);
         const uint32_t own_firsts = firsts + sum_before(all.firsts);
         if (is_expert) {
           next_[expert] = own_pairs + before.pairs;
-          next_[layout_.experts + expert] = own_firsts + before.firsts;
+          if (layout_.world.nodes > 1) next_[layout_.experts + expert] = own_firsts + before.firsts;
         }
         pairs += __reduce_add_sync(~0u, all.pairs);
         firsts += __reduce_add_sync(~0u, all.firsts);

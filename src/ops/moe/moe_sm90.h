@@ -12,7 +12,8 @@
 
 namespace mk::moe {
 
-using MoeConfigs = std::tuple<sm90::GemmConfig<128, 256, 2, 1>, sm90::GemmConfig<64, 128, 1, 1>>;
+// Both have room for a worker inside.
+using MoeConfigs = std::tuple<sm90::GemmConfig<128, 256, 2, 1, 1>, sm90::GemmConfig<64, 128, 1, 1, 1>>;
 
 template <DType kDType, BOrder kOrder>
 struct MoeLauncher {

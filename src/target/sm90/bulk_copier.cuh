@@ -73,6 +73,13 @@ class BulkCopier {
     }
   }
 
+  // Pieces that went through the buffer.  Threads that take turns with it tell each other how many.
+  __device__ uint32_t num_copied() const { return stores_; }
+  __device__ void continue_at(uint32_t copied) { loads_ = stores_ = copied; }
+
+  // Everything copied so far has left the buffer.
+  __device__ void finish_reads() { ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{}); }
+
   // Everything copied so far is visible to this thread, so its next release publishes it.
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 

@@ -21,6 +21,12 @@ class LoadJob {
 
   // The whole warp calls this, and what comes after it.
   //
+  // Meets the block before the first tile: where its rows may come by another warp of the block.
+  __device__ void meet() {
+    wait_for_prepared<Config>();
+    has_met_ = true;
+  }
+
   // Meets the block, with some blocks of k of the first tile under way.  All at once would come in at the same late
   // time, so half of the stages wait until the first block is there.  Stages of a cluster are filled by all its blocks,
   // so there only A comes before all have met.
@@ -37,7 +43,7 @@ class LoadJob {
       }
     }
     __syncwarp();
-    wait_for_prepared<Config>();
+    if (!has_met_) wait_for_prepared<Config>();
     if (Config::kCluster > 1 && is_one_lane()) {
 #pragma unroll 1
       for (int block = 0; block < begun_; ++block, ++cursor_) load_b(of, at, block, block);
@@ -61,7 +67,7 @@ class LoadJob {
 
   // A block may have no tile at all.  Blocks of a cluster free this one's stages from afar: it stays until they have.
   __device__ void finish() {
-    if (begun_ == 0) wait_for_prepared<Config>();
+    if (begun_ == 0 && !has_met_) wait_for_prepared<Config>();
     if constexpr (Config::kCluster > 1) {
       if (is_one_lane()) {
         for (int stage = 0; stage < Config::kStages; ++stage, ++cursor_) {
@@ -127,6 +133,7 @@ class LoadJob {
 
   GemmShared<Config, Element>& shared_;
   Cursor<Config::kStages> cursor_;
+  bool has_met_ = false;
   int begun_ = 0;  // blocks of k of the first tile that did not wait for a stage
   int64_t tiles_ = 0;
 };

@@ -6,8 +6,10 @@
 // (1 µs to 100 µs, seen on an H200), so it is looked at twice a millisecond.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
+#include "base/math.h"
 #include "core/crew.h"
 #include "core/machine.h"
 #include "core/rank_view.h"
@@ -16,6 +18,7 @@
 #include "target/sm90/ptx.cuh"
 #include "target/sm90/rank_words.h"
 #include "target/sm90/values_of.cuh"
+#include "target/sm90/warp_crew.cuh"
 
 namespace mk::sm90 {
 
@@ -107,27 +110,42 @@ class Sm90Machine {
     crew_.sync();
   }
 
-  // The pieces of all rows are one stream: loads of a row run ahead of the stores of the row before.
+  // A lane for each piece of the buffer: one thread takes longer to issue copies than they take.  All have landed when
+  // this returns.
   template <class FromAt>
-  __device__ void copy_rows(const Place& to, int rows, uint64_t bytes, const FromAt& from_at) {
+  __device__ void copy_rows(const Place& to, int rows, uint64_t bytes,
+                            const FromAt& from_at) requires std::same_as<C, WarpCrew> {
     has_released_ = false;
     const Place first = from_at(0);
-    if (crew_.is_leader() && to.rank != first.rank) {
-      pace_.charge(rows * bytes);
-      nvlink_bytes_ += rows * bytes;
-    }
-    std::byte* const out = view_.windows.resolve(view_.world, to);
-    RowPieces loads(bytes, copier_.piece_bytes(bytes));
-    RowPieces stores = loads;
-    const std::byte* from = nullptr;
-    for (; stores.row < rows; stores.advance()) {
-      for (; loads.row < rows && loads.number < stores.number + BulkCopier::kAhead; loads.advance()) {
-        if (loads.offset == 0) from = view_.windows.resolve(view_.world, from_at(loads.row));
-        if (crew_.is_leader()) copier_.load(from + loads.offset, loads.size());
+    if (crew_.is_leader()) {
+      copier_.finish_reads();
+      if (to.rank != first.rank) {
+        pace_.charge(rows * bytes);
+        nvlink_bytes_ += rows * bytes;
       }
-      if (crew_.is_leader()) copier_.store(out + stores.row * bytes + stores.offset, stores.size());
     }
+    const uint32_t copied = crew_.leaders(copier_.num_copied());
+    const uint32_t piece = copier_.piece_bytes(bytes);
+    const uint32_t per_row = static_cast<uint32_t>(ceil_div<uint64_t>(bytes, piece));
+    const uint32_t total = rows * per_row;
+    std::byte* const out = view_.windows.resolve(view_.world, to);
+    const uint32_t lane = threadIdx.x % 32;
+    for (uint32_t begun = 0; begun < total; begun += BulkPieces::kPieces) {
+      const uint32_t number = min_of(begun + lane, total - 1);
+      const uint32_t row = number / per_row;
+      const uint64_t offset = uint64_t{number - row * per_row} * piece;
+      const std::byte* const from = view_.windows.resolve(view_.world, from_at(static_cast<int>(row)));
+      if (lane < BulkPieces::kPieces && begun + lane < total) {
+        const uint32_t size = copier_.piece_bytes(bytes - offset);
+        copier_.finish_reads();
+        copier_.continue_at(copied + number);
+        copier_.load(from + offset, size);
+        copier_.store(out + row * bytes + offset, size);
+      }
+    }
+    copier_.finish();
     crew_.sync();
+    copier_.continue_at(copied + total);
   }
 
   // The crew's threads have written by themselves: after the barrier the leader's next release covers all
@@ -202,27 +220,6 @@ class Sm90Machine {
     if (!has_released_) SystemAtomics::fence_release();
     has_released_ = true;
   }
-
-  // A walk over the pieces of rows.
-  struct RowPieces {
-    __device__ RowPieces(uint64_t row_bytes, uint32_t piece) : row_bytes_(row_bytes), piece_(piece) {}
-    __device__ uint32_t size() const { return static_cast<uint32_t>(min_of<uint64_t>(piece_, row_bytes_ - offset)); }
-    __device__ void advance() {
-      ++number;
-      offset += piece_;
-      if (offset < row_bytes_) return;
-      offset = 0;
-      ++row;
-    }
-
-    int row = 0;
-    int number = 0;
-    uint64_t offset = 0;  // in the row
-
-   private:
-    const uint64_t row_bytes_;
-    const uint32_t piece_;
-  };
 
   // `consumed` lies in host memory, a microsecond or two away, so what was seen there is kept.
   __device__ bool wait_for_room(uint64_t wanted, int64_t subject) {

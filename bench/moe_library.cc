@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// bench/moe_library.cc — moe_dispatch_gemm on one GPU as C functions, for moe_vs_torch.py.
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "mkernel/mkernel.h"
+
+namespace {
+
+struct Bench {
+  mk::World world;
+  mk::MoeShape shape;
+  mk::DType dtype;
+  mk::BOrder order;
+  mk::Split split;
+};
+
+thread_local std::string last_error;
+
+template <class Call>
+int said(Call&& call) {
+  try {
+    call();
+    return 0;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return 1;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* mk_moe_error() { return last_error.c_str(); }
+
+// Null: see mk_moe_error.  A role with no workers is not named in the split.
+void* mk_moe_open(int64_t hidden, int64_t n, int experts, int topk, int64_t max_tokens, int64_t max_rows, int is_fp16,
+                  int is_nk, int dispatch, int compute) {
+  Bench* bench = nullptr;
+  said([&] {
+    bench = new Bench{
+        mk::World::local(1, 1, mk::DeviceKind::kCuda, {.timeout_ms = 10'000}),
+        {.hidden = hidden, .n = n, .experts = experts, .topk = topk, .max_tokens = max_tokens, .max_rows = max_rows},
+        is_fp16 != 0 ? mk::DType::kFp16 : mk::DType::kBf16,
+        is_nk != 0 ? mk::BOrder::kNK : mk::BOrder::kKN,
+        {}};
+    if (dispatch > 0) bench->split["dispatch"] = dispatch;
+    if (compute > 0) bench->split["compute"] = compute;
+  });
+  return bench;
+}
+
+int mk_moe_launch(void* handle, void* x, int64_t tokens, void* ids, void* w, void* y, void* stream) {
+  auto& bench = *static_cast<Bench*>(handle);
+  return said([&] {
+    const mk::MoeShape& shape = bench.shape;
+    const bool is_nk = bench.order == mk::BOrder::kNK;
+    const mk::MoeDispatchGemmArgs args{
+        .x = {x, bench.dtype, tokens, shape.hidden},
+        .topk_idx = {ids, mk::MoeIds::Type::kInt32},
+        .w = {w, bench.dtype, shape.experts * (is_nk ? shape.n : shape.hidden), is_nk ? shape.hidden : shape.n},
+        .y = {y, bench.dtype, shape.max_rows, shape.n},
+        .w_order = bench.order,
+        .stream = stream};
+    mk::moe_dispatch_gemm(bench.world, shape, {&args, 1}, {.split = bench.split});
+  });
+}
+
+int mk_moe_synchronize(void* handle) {
+  return said([&] { static_cast<Bench*>(handle)->world.synchronize(); });
+}
+
+void mk_moe_close(void* handle) { delete static_cast<Bench*>(handle); }
+
+}  // extern "C"
