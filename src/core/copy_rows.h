@@ -10,8 +10,8 @@
 namespace mk {
 
 // from_at(i) is where row i lies; all lie at one rank.  All threads of the worker call it together, each for a row that
-// it wants; a row may be asked for more than once.  A machine may have a copy_rows of its own, which does the same with more copies
-// under way.
+// it wants; a row may be asked for more than once.  A machine may have a copy_rows of its own, which does the same with
+// more copies under way.
 MK_PROTOCOL
 template <Machine M, class FromAt>
 MK_HD void copy_rows(M& m, const Place& to, int rows, uint64_t bytes, const FromAt& from_at) {
