@@ -54,7 +54,8 @@ TEST_P(MoeOp, IsRightLaunchAfterLaunchWhateverTheRouting) {
 TEST_P(MoeOp, MovesOnlyWhatIsRouted) {
   const moe::Problem problem = moe_problem(shape, 2, 2, 40);
   MoeLaunch launch(world, MoeLaunchData(problem, Routing::kUniform, 3));
-  const runtime::Plan& plan = moe::plan_for(world.state(), problem, {});
+  const Split chosen;
+  const runtime::Plan& plan = moe::plan_for(world.state(), problem, chosen);
   const auto& layout = plan.layout<moe::Layout>();
   launch.enqueue(world);
   world.synchronize();

@@ -50,7 +50,8 @@ class MoeLaunch {
 
   // All ranks, or all but one.
   void enqueue(runtime::WorldState& world, int missing = -1) {
-    const runtime::Plan& plan = moe::plan_for(world, data_.problem(), {});
+    const Split chosen;
+    const runtime::Plan& plan = moe::plan_for(world, data_.problem(), chosen);
     for (size_t i = 0; i < args_.size(); ++i) {
       const int rank = first_ + static_cast<int>(i);
       if (rank != missing) moe::launch_rank(world, plan, rank, args_[i]);
