@@ -28,6 +28,27 @@ std::string per_device(T Defaults::*field) {
   return fmt::format("[cpu {}, cuda {}]", kCpuDefaults.*field, kCudaDefaults.*field);
 }
 
+template <class T>
+std::string per_device(T MoeDefaults::*field) {
+  return fmt::format("[cpu {}, cuda {}]", kCpuMoeDefaults.*field, kCudaMoeDefaults.*field);
+}
+
+void add_moe_flags(CLI::App& app, RunRequest& run) {
+  add_number<int64_t>(
+      app, "--tokens", run.tokens,
+      "moe_*: tokens of a rank, in the first launch; others have fewer " + per_device(&MoeDefaults::tokens));
+  add_number<int64_t>(app, "--hidden", run.hidden, "moe_*: elements of a token " + per_device(&MoeDefaults::hidden));
+  add_number<int64_t>(app, "--inter", run.inter, "moe_*: columns of an expert " + per_device(&MoeDefaults::inter));
+  add_number<int>(app, "--experts", run.experts,
+                  "moe_*: experts of the world, a multiple of its ranks [for each rank: cpu " +
+                      fmt::format("{}, cuda {}]", kCpuMoeDefaults.local_experts, kCudaMoeDefaults.local_experts));
+  add_number<int>(app, "--topk", run.topk,
+                  "moe_*: experts of a token, at most --experts " + per_device(&MoeDefaults::topk));
+  add_flag(app, "--routing", "KIND",
+           "moe_*: uniform, zipf, one_expert, one_rank, none or random_drop; new in each launch [uniform]",
+           [&run](const std::string& text) { run.routing = choice("--routing", text, kRoutings); });
+}
+
 void add_run_flags(CLI::App& app, RunRequest& run) {
   app.add_option("operator", run.op, fmt::format("all, or one of: {} [all]", operator_names()))->option_text(" ");
   add_flag(
@@ -51,6 +72,7 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
                       "M, rows of the gathered input or of the whole result " + per_device(&Defaults::m));
   add_number<int64_t>(app, "--n", run.n, "N, columns of a rank's output " + per_device(&Defaults::n));
   add_number<int64_t>(app, "--k", run.k, "K, length of a rank's sums " + per_device(&Defaults::k));
+  add_moe_flags(app, run);
   add_flag(app, "--dtype", "TYPE", "bf16, fp16 or fp32 (cpu only) [bf16]", [&run](const std::string& text) {
     run.dtype = choice("--dtype", text, {DType::kBf16, DType::kFp16, DType::kFp32});
   });

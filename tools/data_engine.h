@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "data.h"
 #include "judge.h"
@@ -23,12 +24,21 @@ struct SumCheck {
   Hops hops = {};
 };
 
+// A row of the tensor of another rank.
+struct RowSource {
+  int rank = 0;
+  int64_t row = 0;
+};
+
 class DataEngine {
  public:
   virtual ~DataEngine() = default;
 
   // Element i becomes value_at(spec, key_of(spec), i), rounded to the tensor's type.
   virtual void fill(const Tensor& tensor, const DataSpec& spec) = 0;
+
+  // Row i becomes that of sources[i] in the tensor of its rank, which has as many columns; spec.rank is not used.
+  virtual void fill_rows(const Tensor& tensor, const DataSpec& spec, const std::vector<RowSource>& sources) = 0;
 
   // Every byte becomes 0xFF: NaN in every type.
   virtual void poison(const Tensor& tensor) = 0;

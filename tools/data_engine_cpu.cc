@@ -165,6 +165,22 @@ class CpuDataEngine : public DataEngine {
     });
   }
 
+  void fill_rows(const Tensor& tensor, const DataSpec& spec, const std::vector<RowSource>& sources) override {
+    with_type(tensor.dtype, [&]<class T>() {
+      T* data = static_cast<T*>(tensor.data);
+      in_parallel(tensor.rows, [&](int64_t first, int64_t last) {
+        for (int64_t row = first; row < last; ++row) {
+          DataSpec own = spec;
+          own.rank = sources[row].rank;
+          const uint64_t key = key_of(own);
+          for (int64_t col = 0; col < tensor.cols; ++col) {
+            data[row * tensor.cols + col] = from_float<T>(value_at(own, key, sources[row].row * tensor.cols + col));
+          }
+        }
+      });
+    });
+  }
+
   void poison(const Tensor& tensor) override {
     std::memset(tensor.data, 0xff, tensor.rows * tensor.cols * size_of(tensor.dtype));
   }

@@ -43,6 +43,18 @@ __global__ void fill_kernel(T* data, int64_t count, DataSpec spec) {
   }
 }
 
+// A block for each row.
+template <class T>
+__global__ void fill_rows_kernel(T* data, int64_t rows, int64_t cols, DataSpec spec, const RowSource* sources) {
+  for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
+    spec.rank = sources[row].rank;
+    const uint64_t key = key_of(spec);
+    for (int64_t col = threadIdx.x; col < cols; col += kThreads) {
+      data[row * cols + col] = rounded_to<T>(value_at(spec, key, sources[row].row * cols + col));
+    }
+  }
+}
+
 // A block of 16 × 16 threads makes tiles of 64 × 64, 4 × 4 a thread, from panels 16 deep.
 constexpr int kSide = 64;
 constexpr int kDepth = 16;
@@ -231,6 +243,16 @@ class CudaDataEngine : public DataEngine {
           static_cast<T*>(tensor.data), count, spec);
     });
     finish("fill a tensor");
+  }
+
+  void fill_rows(const Tensor& tensor, const DataSpec& spec, const std::vector<RowSource>& sources) override {
+    const runtime::Buffer from(device_, sources.size() * sizeof(RowSource));
+    device_.upload(from.as(), sources.data(), from.bytes());
+    with_type(tensor.dtype, [&]<class T>() {
+      fill_rows_kernel<T><<<blocks_for(tensor.rows), kThreads, 0, cudaStreamLegacy>>>(
+          static_cast<T*>(tensor.data), tensor.rows, tensor.cols, spec, from.as<RowSource>());
+    });
+    finish("fill rows");
   }
 
   void poison(const Tensor& tensor) override {

@@ -83,10 +83,10 @@ std::string in_words(const Split& split) {
 }  // namespace
 
 void check_same_flags(const Row& row, const Split& split, World& world) {
-  const std::vector<std::string> all = world.state().exchange(
-      fmt::format("{} --m {} --n {} --k {} --dtype {} --launches {} --seed {} --split {}", row.op, row.m, row.n, row.k,
-                  name_of(row.dtype), row.launches, row.seed, in_words(split)),
-      "the agreement on flags");
+  const std::vector<std::string> all =
+      world.state().exchange(fmt::format("{} {} --dtype {} --launches {} --seed {} --split {}", row.op,
+                                         shape_flags(row), name_of(row.dtype), row.launches, row.seed, in_words(split)),
+                             "the agreement on flags");
   for (size_t rank = 0; rank < all.size(); ++rank) {
     check_usage(all[rank] == all[0], "rank {} asks for {}; rank 0 asks for {} and all must agree", rank, all[rank],
                 all[0]);
@@ -101,9 +101,9 @@ double allocated_bytes(double rows, double cols, DType dtype) {
 int batch_of(const Row& row, const LaunchMemory& memory) {
   const int64_t most = defaults_of(row.device).memory_bytes;
   const int batch = launches_per_batch(row.launches, memory, static_cast<double>(most));
-  check_usage(batch >= 1,
-              "--m is {}; with --n {} --k {} a launch of {} takes {:.1f} GiB, and at most {} GiB are taken on {}",
-              row.m, row.n, row.k, row.op, (memory.per_launch + memory.once) / kGiB, most / kGiB, name_of(row.device));
+  check_usage(batch >= 1, "{} is {}; with {} a launch of {} takes {:.1f} GiB, and at most {} GiB are taken on {}",
+              row.moe ? "--tokens" : "--m", row.moe ? row.moe->tokens : row.m, shape_flags(row), row.op,
+              (memory.per_launch + memory.once) / kGiB, most / kGiB, name_of(row.device));
   return batch;
 }
 

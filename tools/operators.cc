@@ -4,9 +4,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/gemm_ar/gemm_ar_two_shot.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
+#include "ops/moe/moe_layout.h"
 
 namespace mk::tools {
 namespace {
@@ -18,7 +21,16 @@ constexpr Operator kOperators[] = {
      gemm_rs_op::Layout::kRoles, run_gemm_rs},
     {"gemm_ar", "GEMM+AllReduce: the ranks sum their products and every rank gets the whole sum",
      gemm_ar_op::TwoShotLayout::kRoles, run_gemm_ar},
+    {"moe_dispatch_gemm", "MoE dispatch+GEMM: tokens travel to the ranks of their experts, which multiply them",
+     moe::Layout::kRoles, run_moe_dispatch_gemm},
 };
+constexpr std::span<const Operator> kGemmOperators = std::span(kOperators).first(3);
+
+std::string names_of(std::span<const Operator> operators) {
+  std::string names;
+  for (const Operator& one : operators) names += fmt::format("{}{}", names.empty() ? "" : ", ", one.name);
+  return names;
+}
 
 }  // namespace
 
@@ -31,10 +43,11 @@ const Operator* find_operator(std::string_view name) {
   return nullptr;
 }
 
-std::string operator_names() {
-  std::string names;
-  for (const Operator& one : kOperators) names += fmt::format("{}{}", names.empty() ? "" : ", ", one.name);
-  return names;
+std::string operator_names() { return names_of(kOperators); }
+
+bool is_gemm_operator(std::string_view name) {
+  return std::ranges::any_of(kGemmOperators, [&](const Operator& one) { return name == one.name; });
 }
+std::string gemm_operator_names() { return names_of(kGemmOperators); }
 
 }  // namespace mk::tools

@@ -26,8 +26,13 @@ std::span<const Operator> operators();
 const Operator* find_operator(std::string_view name);  // null if there is none
 std::string operator_names();                          // "ag_gemm, …"
 
+// Those with M, N and K, which `fuzz`, `sim` and `bench` know.
+bool is_gemm_operator(std::string_view name);
+std::string gemm_operator_names();
+
 Row run_ag_gemm(World& world, const RunRequest& request);
 Row run_gemm_ar(World& world, const RunRequest& request);
 Row run_gemm_rs(World& world, const RunRequest& request);
+Row run_moe_dispatch_gemm(World& world, const RunRequest& request);
 
 }  // namespace mk::tools

@@ -11,7 +11,7 @@
 namespace mk::tools {
 namespace {
 
-constexpr auto kLine = "{:<10} {:<6} {:<22} {:>10} {:>12} {:>12} {:>13} {:>9}  {}";
+constexpr auto kLine = "{:<17} {:<6} {:<26} {:>10} {:>12} {:>12} {:>13} {:>9}  {}";
 
 struct Unit {
   double size;
@@ -37,7 +37,19 @@ std::string bytes_text(uint64_t bytes) {
   return in_units(static_cast<double>(bytes), kUnits);
 }
 
+// A mixture of experts has rows by the routing.
+std::string shape_text(const Row& row) {
+  const std::string shape = fmt::format("{}x{}x{} {}", row.m, row.n, row.k, name_of(row.dtype));
+  return row.moe ? fmt::format("{} E{}k{}", shape, row.moe->experts, row.moe->topk) : shape;
+}
+
 }  // namespace
+
+std::string shape_flags(const Row& row) {
+  if (!row.moe) return fmt::format("--m {} --n {} --k {}", row.m, row.n, row.k);
+  return fmt::format("--tokens {} --hidden {} --inter {} --experts {} --topk {} --routing {}", row.moe->tokens, row.k,
+                     row.n, row.moe->experts, row.moe->topk, name_of(row.moe->routing));
+}
 
 std::string table_header() {
   return fmt::format(kLine, "operator", "world", "shape (MxNxK)", "time", "TFLOP/s/rank", "NVLink/rank", "network/rank",
@@ -46,8 +58,7 @@ std::string table_header() {
 
 std::string table_row(const Row& row) {
   const std::string verdict = row.correct() ? "correct" : fmt::format("WRONG: {} elements", row.check.wrong);
-  return fmt::format(kLine, row.op, fmt::format("{}x{}", row.nodes, row.ranks),
-                     fmt::format("{}x{}x{} {}", row.m, row.n, row.k, name_of(row.dtype)), time_text(row.time_us),
+  return fmt::format(kLine, row.op, fmt::format("{}x{}", row.nodes, row.ranks), shape_text(row), time_text(row.time_us),
                      fmt::format("{:.3g}", row.tflops_per_rank), bytes_text(row.nvlink_bytes),
                      bytes_text(row.network_bytes), fmt::format("{:.2e}", row.check.error), verdict);
 }
@@ -65,7 +76,7 @@ std::string stats_row(const Row& row) {
 
 std::string to_json(const Row& row) {
   const NetworkStats& stats = row.network.stats;
-  const nlohmann::ordered_json json = {
+  nlohmann::ordered_json json = {
       {"op", row.op},
       {"device", name_of(row.device)},
       {"device_name", row.device_name},
@@ -98,6 +109,15 @@ std::string to_json(const Row& row) {
       {"correct", row.correct()},
       {"commit", MKERNEL_COMMIT},
   };
+  if (row.moe) {
+    json["tokens"] = row.moe->tokens;
+    json["hidden"] = row.k;
+    json["inter"] = row.n;
+    json["experts"] = row.moe->experts;
+    json["topk"] = row.moe->topk;
+    json["routing"] = name_of(row.moe->routing);
+    json["crossing_tokens"] = row.moe->crossing_tokens;
+  }
   return json.dump();
 }
 

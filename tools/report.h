@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "judge.h"
 #include "mkernel/network_stats.h"
 #include "mkernel/types.h"
+#include "moe_routing.h"
 
 namespace mk::tools {
 
@@ -30,6 +32,15 @@ struct NetworkSum {
   }
 };
 
+// What only a mixture of experts has.
+struct MoeFields {
+  int64_t tokens = 0;  // of a rank, at most
+  int experts = 0;
+  int topk = 0;
+  Routing routing = Routing::kUniform;
+  double crossing_tokens = 0;  // of a rank and launch, on average: once to each node
+};
+
 struct Row {
   std::string op;
   DeviceKind device = DeviceKind::kCpu;
@@ -39,9 +50,10 @@ struct Row {
   std::string launcher;  // thread, fork or env
   std::string fabric;    // between nodes; none where there is one
   std::string reach;     // of the fabric: how it gets at windows
-  int64_t m = 0;
+  int64_t m = 0;         // of a mixture of experts the rows that a rank gets, on average
   int64_t n = 0;
   int64_t k = 0;
+  std::optional<MoeFields> moe;
   DType dtype = DType::kBf16;
   int launches = 0;
   uint64_t seed = 0;
@@ -55,6 +67,9 @@ struct Row {
 
   bool correct() const { return check.wrong == 0; }
 };
+
+// The flags that say the shape.
+std::string shape_flags(const Row& row);
 
 std::string table_header();
 std::string table_row(const Row& row);

@@ -8,6 +8,7 @@
 
 #include "mkernel/options.h"
 #include "mkernel/types.h"
+#include "moe_routing.h"
 
 namespace mk::tools {
 
@@ -36,6 +37,12 @@ struct RunRequest {
   std::optional<int64_t> m;  // where empty: Defaults of the device
   std::optional<int64_t> n;
   std::optional<int64_t> k;
+  std::optional<int64_t> tokens;  // these are of mixtures of experts; where empty: MoeDefaults
+  std::optional<int64_t> hidden;
+  std::optional<int64_t> inter;
+  std::optional<int> experts;
+  std::optional<int> topk;
+  Routing routing = Routing::kUniform;
   DType dtype = DType::kBf16;
   std::optional<int> launches;
   Split split;  // empty: chosen for the shape
@@ -58,6 +65,21 @@ struct Defaults {
 constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr Defaults kCpuDefaults{.m = 1024, .n = 192, .k = 256, .launches = 3, .memory_bytes = 4 * kGiB};
 constexpr Defaults kCudaDefaults{.m = 8192, .n = 2048, .k = 4096, .launches = 5, .memory_bytes = 60 * kGiB};
+
+struct MoeDefaults {
+  int64_t tokens = 0;  // of a rank
+  int64_t hidden = 0;
+  int64_t inter = 0;
+  int local_experts = 0;  // of a rank
+  int topk = 0;           // or as many as there are experts
+};
+
+constexpr MoeDefaults kCpuMoeDefaults{.tokens = 64, .hidden = 64, .inter = 96, .local_experts = 2, .topk = 2};
+constexpr MoeDefaults kCudaMoeDefaults{.tokens = 1024, .hidden = 2048, .inter = 1024, .local_experts = 4, .topk = 8};
+
+constexpr const MoeDefaults& moe_defaults_of(DeviceKind device) {
+  return device == DeviceKind::kCuda ? kCudaMoeDefaults : kCpuMoeDefaults;
+}
 
 constexpr const Defaults& defaults_of(DeviceKind device) {
   return device == DeviceKind::kCuda ? kCudaDefaults : kCpuDefaults;

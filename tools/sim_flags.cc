@@ -25,7 +25,8 @@ void read_seeds(const std::string& flag, const std::string& text, FuzzRequest& r
 
 CLI::App* add_fuzz_command(CLI::App& app, FuzzRequest& request) {
   CLI::App* fuzz = app.add_subcommand("fuzz", "Run operators under virtual time, one disturbed world a seed");
-  fuzz->add_option("operator", request.op, fmt::format("all, or one of: {} [all]", operator_names()))->option_text(" ");
+  fuzz->add_option("operator", request.op, fmt::format("all, or one of: {} [all]", gemm_operator_names()))
+      ->option_text(" ");
   add_flag(*fuzz, "--seeds", "A..B", "seeds to run [1..1000]", [&request](const std::string& text) {
     read_seeds("--seeds", text, request);
     ++request.seed_flags;
@@ -48,7 +49,7 @@ CLI::App* add_fuzz_command(CLI::App& app, FuzzRequest& request) {
 
 CLI::App* add_sim_command(CLI::App& app, SimRequest& request) {
   CLI::App* sim = app.add_subcommand("sim", "Predict an operator's time on a cluster");
-  sim->add_option("operator", request.op, fmt::format("one of: {}", operator_names()))->option_text(" ");
+  sim->add_option("operator", request.op, fmt::format("one of: {}", gemm_operator_names()))->option_text(" ");
   add_flag(*sim, "--cluster", "NAME", "a preset (see docs/simulation.md) or a JSON file [h200-2x8-cx7]",
            [&request](const std::string& text) { request.cluster = text; });
   add_number<int64_t>(*sim, "--m", request.m, fmt::format("M, rows over all ranks [{}]", request.m));
@@ -67,16 +68,16 @@ CLI::App* add_sim_command(CLI::App& app, SimRequest& request) {
 }
 
 void check_fuzz(const FuzzRequest& request) {
-  check_usage(request.op == "all" || find_operator(request.op) != nullptr,
-              "operator is '{}'; it must be all or one of {}", request.op, operator_names());
+  check_usage(request.op == "all" || is_gemm_operator(request.op), "operator is '{}'; it must be all or one of {}",
+              request.op, gemm_operator_names());
   check_usage(request.seed_flags <= 1, "--seeds and --seed exclude each other");
   check_usage(!request.trace || request.first_seed == request.last_seed,
               "--trace takes one seed: give --seed S with it");
 }
 
 void check_sim(const SimRequest& request) {
-  check_usage(find_operator(request.op) != nullptr, "operator is '{}'; it must be one of {}", request.op,
-              operator_names());
+  check_usage(is_gemm_operator(request.op), "operator is '{}'; it must be one of {}", request.op,
+              gemm_operator_names());
   check_split(request.op, request.split);
 }
 

@@ -16,6 +16,10 @@ constexpr Renaming kRenamings[] = {
     {"m", "--m"},
     {"n", "--n"},
     {"k", "--k"},
+    {"hidden", "--hidden"},
+    {"experts", "--experts"},
+    {"topk", "--topk"},
+    {"max_tokens", "--tokens"},
     {"dtype", "--dtype"},
     {"device", "--device"},
     {"launches", "--launches"},
@@ -38,6 +42,7 @@ std::string in_flags(const std::string& message, const RunRequest& request) {
   if (argument == "timeout_ms")
     return fmt::format("{}{}", request.timeout_ms ? "--timeout-ms" : "MKERNEL_TIMEOUT", rest);
   if (argument == "net") return fmt::format("{}{}", request.net ? "--net" : "MKERNEL_NET", rest);
+  if (argument == "n" && request.op.starts_with("moe")) return fmt::format("--inter{}", rest);
   for (const Renaming& renaming : kRenamings) {
     if (argument == renaming.argument) return fmt::format("{}{}", renaming.flag, rest);
   }

@@ -3,10 +3,7 @@
 #include "tests/support/moe_data.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <random>
-#include <set>
 
 #include "core/schedule.h"
 #include "ops/moe/moe_plan.h"
@@ -14,33 +11,10 @@
 namespace mk::test {
 namespace {
 
-using Random = std::mt19937_64;
-
-int64_t below(Random& random, int64_t end) { return static_cast<int64_t>(random() % static_cast<uint64_t>(end)); }
-
-int64_t draw_id(Random& random, const moe::Problem& problem, Routing routing) {
-  const int experts = problem.shape.experts;
-  switch (routing) {
-    case Routing::kUniform: return below(random, experts);
-    case Routing::kZipf: {
-      const double u = static_cast<double>(random() % 1'000'000) / 1e6;
-      return std::min<int64_t>(experts - 1, static_cast<int64_t>(std::pow(experts, u)) - 1);
-    }
-    case Routing::kOneExpert: return experts / 2;
-    case Routing::kOneRank:
-      return problem.local_experts() * (problem.world.size() - 1) + below(random, problem.local_experts());
-    case Routing::kNone: return -1;
-    case Routing::kRandomDrop: return below(random, 2) == 0 ? -1 : below(random, experts);
-  }
-  return -1;
-}
+using Random = tools::RoutingRandom;
+using tools::below;
 
 }  // namespace
-
-std::string name_of(Routing routing) {
-  constexpr const char* kNames[] = {"uniform", "zipf", "one_expert", "one_rank", "none", "random_drop"};
-  return kNames[static_cast<int>(routing)];
-}
 
 MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint64_t seed, std::optional<int64_t> tokens)
     : problem_(problem), ranks_(problem.world.size()) {
@@ -50,15 +24,10 @@ MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint6
   for (MoeRank& own : ranks_) {
     own.tokens = tokens.value_or(below(random, 4) == 0 ? 0 : 1 + below(random, shape.max_tokens));
     for (int64_t token = 0; token < own.tokens; ++token) {
-      std::set<int64_t> taken;
-      for (int slot = 0; slot < shape.topk; ++slot) {
-        int64_t id = draw_id(random, problem, routing);
-        for (int tries = 0; tries < 8 && id >= 0 && taken.contains(id); ++tries) id = draw_id(random, problem, routing);
-        taken.insert(id);
-        own.ids.push_back(id);
-        own.weights.push_back(number());
-      }
+      tools::draw_token(random, routing, shape.experts, problem.local_experts(), shape.topk, own.ids);
     }
+    own.weights.resize(own.ids.size());
+    for (float& value : own.weights) value = number();
     own.x.resize(own.tokens * shape.hidden);
     own.w.resize(problem.local_experts() * shape.hidden * shape.n);
     for (float& value : own.x) value = number();

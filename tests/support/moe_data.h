@@ -12,13 +12,12 @@
 
 #include "ops/moe/moe_problem.h"
 #include "ops/moe/moe_targets.h"
+#include "tools/moe_routing.h"
 
 namespace mk::test {
 
-enum class Routing { kUniform, kZipf, kOneExpert, kOneRank, kNone, kRandomDrop };
-inline constexpr Routing kRoutings[] = {Routing::kUniform, Routing::kZipf, Routing::kOneExpert,
-                                        Routing::kOneRank, Routing::kNone, Routing::kRandomDrop};
-std::string name_of(Routing routing);
+using tools::kRoutings;
+using tools::Routing;
 
 // What a rank brings to a launch, in fp32: small whole numbers, so that every sum is exact.
 struct MoeRank {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// tools/moe_pairs.cc — see moe_pairs.h.
+#include "moe_pairs.h"
+
+#include <set>
+
+#include "base/math.h"
+#include "data.h"
+
+namespace mk::tools {
+
+MoePairs::MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch)
+    : world_(world), fields_(fields), ids_(world.size()), by_expert_(fields.experts) {
+  RoutingRandom random(mix(seed + kGoldenRatio * (static_cast<uint64_t>(launch) + 1)));
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const int64_t some = below(random, 4) == 0 ? 0 : below(random, fields.tokens + 1);
+    const int64_t tokens = launch == 0 ? fields.tokens : some;
+    for (int64_t token = 0; token < tokens; ++token) {
+      draw_token(random, fields.routing, fields.experts, local_experts(), fields.topk, ids_[rank]);
+    }
+    for (size_t pair = 0; pair < ids_[rank].size(); ++pair) {
+      if (const int64_t id = ids_[rank][pair]; id >= 0) by_expert_[id].push_back({rank, static_cast<int64_t>(pair)});
+    }
+  }
+}
+
+int64_t MoePairs::rows_on(int rank) const {
+  int64_t rows = 0;
+  for (int i = 0; i < local_experts(); ++i) rows += std::ssize(by_expert_[rank * local_experts() + i]);
+  return rows;
+}
+
+MoeTraffic MoePairs::traffic(int rank, uint64_t row_bytes) const {
+  constexpr uint64_t kListed = 16;  // of a pair in a list
+  const uint64_t counts = round_up<uint64_t>(4 * (fields_.experts + 2 * world_.nodes + 1), 16);
+  MoeTraffic moved{.nvlink_bytes = counts * world_.nodes * (world_.ranks - 1),
+                   .network_bytes = counts * (world_.nodes - 1)};
+  // A rank delivers in its node its own tokens and those of its rail peers.
+  for (int node = 0; node < world_.nodes; ++node) {
+    for (const int64_t id : ids_[world_.rank_at(node, world_.local_of(rank))]) {
+      const int to = static_cast<int>(id / local_experts());
+      if (id >= 0 && to != rank && world_.same_node(to, rank)) moved.nvlink_bytes += row_bytes + kListed;
+    }
+  }
+  for (int64_t token = 0; token < tokens(rank); ++token) {
+    std::set<int> nodes;
+    for (int slot = 0; slot < fields_.topk; ++slot) {
+      const int64_t id = ids_[rank][token * fields_.topk + slot];
+      if (id < 0) continue;
+      const int node = world_.node_of(static_cast<int>(id / local_experts()));
+      if (node == world_.node_of(rank)) continue;
+      moved.network_bytes += kListed;
+      nodes.insert(node);
+    }
+    moved.crossing_tokens += std::ssize(nodes);
+  }
+  moved.network_bytes += static_cast<uint64_t>(moved.crossing_tokens) * row_bytes;
+  return moved;
+}
+
+}  // namespace mk::tools

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT
+// tools/moe_pairs.h — who brings which tokens to which experts in a launch, and what that moves: by plain loops, for
+// whoever checks a run.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/world_shape.h"
+#include "data_engine.h"
+#include "moe_routing.h"
+#include "report.h"
+
+namespace mk::tools {
+
+// A row of an expert: a token of a rank and one of its slots.
+struct MoePair {
+  int rank = 0;
+  int64_t pair = 0;  // token · topk + slot
+};
+
+struct MoeTraffic {
+  uint64_t nvlink_bytes = 0;
+  uint64_t network_bytes = 0;
+  int64_t crossing_tokens = 0;  // to other nodes: once to each that has an expert of the token
+};
+
+class MoePairs {
+ public:
+  // Of the first launch all ranks have all tokens; of the others each has some of them, or none.
+  MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch);
+
+  int64_t tokens(int rank) const { return static_cast<int64_t>(ids_[rank].size()) / fields_.topk; }
+  const std::vector<int64_t>& ids(int rank) const { return ids_[rank]; }
+  const std::vector<MoePair>& of_expert(int expert) const { return by_expert_[expert]; }  // in the order of its rows
+  int local_experts() const { return fields_.experts / world_.size(); }
+  int64_t rows_on(int rank) const;
+  MoeTraffic traffic(int rank, uint64_t row_bytes) const;
+
+ private:
+  WorldShape world_;
+  MoeFields fields_;
+  std::vector<std::vector<int64_t>> ids_;  // [rank][pair]
+  std::vector<std::vector<MoePair>> by_expert_;
+};
+
+}  // namespace mk::tools
