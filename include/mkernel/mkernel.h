@@ -8,6 +8,7 @@
 #include "mkernel/gemm_args.h"
 #include "mkernel/gemm_rs.h"
 #include "mkernel/moe.h"
+#include "mkernel/moe_layer.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 #include "mkernel/world.h"

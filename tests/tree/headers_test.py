@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # tests/tree/headers_test.py — each header compiles alone; what the GPU shares compiles with nvcc too.
 import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +15,7 @@ from source_tree import SourceTree, layer_of
 OPTIONS = None
 TREE = None
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+HAS_PRELUDE = ("tests", "tools")  # layers whose sources all have precompiled headers before them
 
 
 def include_flags(*more):
@@ -51,6 +53,16 @@ def opens_a_source(header):
     return is_quoted and TREE.resolve(source, name) == header
 
 
+def make_prelude(layer, folder, compile_command):
+    """A header with what the sources of a layer have before them, precompiled."""
+    lists = (TREE.root / layer / "CMakeLists.txt").read_text()
+    names = re.search(r"target_precompile_headers\(\w+ PRIVATE\s+([^)]*)\)", lists).group(1).split()
+    prelude = Path(folder) / f"{layer}_prelude.h"
+    prelude.write_text("".join(f"#include {name}\n" for name in names))
+    subprocess.run([*compile_command, "-x", "c++-header", str(prelude), "-o", f"{prelude}.gch"], check=True)
+    return str(prelude)
+
+
 class Headers(unittest.TestCase):
     def each_compiles(self, headers, command):
         with ThreadPoolExecutor(2) as pool:
@@ -63,9 +75,12 @@ class Headers(unittest.TestCase):
         without = tuple(OPTIONS.without)
         headers = [h for h in TREE.code({".h"}) if not reaches(h, without, set()) and not opens_a_source(h)]
         self.assertGreater(len(headers), 30)
-        flags = ["-std=c++20", "-fsyntax-only", *WARNINGS, *include_flags(OPTIONS.generated), *cuda]
-        command = [OPTIONS.cxx, *flags, "-x", "c++", "/dev/null", "-include"]
-        self.each_compiles(headers, lambda header: [*command, str(TREE.root / header)])
+        compiler = [OPTIONS.cxx, "-std=c++20", *WARNINGS, *include_flags(OPTIONS.generated), *cuda]
+        with tempfile.TemporaryDirectory() as folder:
+            before = {layer: ["-include", make_prelude(layer, folder, compiler)] for layer in HAS_PRELUDE}
+            self.each_compiles(headers, lambda header: [*compiler, "-fsyntax-only", "-x", "c++", "/dev/null",
+                                                        *before.get(layer_of(header), []),
+                                                        "-include", str(TREE.root / header)])
 
     # To PTX: whatever is wrong with a header is found by then, in a third of the time.
     def nvcc(self, *sources):

@@ -13,17 +13,6 @@ namespace mk {
 namespace moe {
 namespace {
 
-Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats) {
-  const bool has_nodes = problem.world.nodes > 1;
-  if (!asked.empty()) {
-    const RoleNeed needs[] = {{true, /*may_be_inside=*/true}, {has_nodes}, {}};
-    return checked_split("moe_dispatch_gemm", problem.world, asked, Layout::kRoles, needs, seats);
-  }
-  if (seats.sharing == 1) return filled_up(problem.world, {{1}, {has_nodes ? 1 : 0}, {1}}, seats);
-  // A warp of each block that computes dispatches; what sends has an SM.
-  return filled_up(problem.world, {{0, Seating::kInside}, {has_nodes ? seats.sharing : 0}, {1}}, seats);
-}
-
 // On a GPU: high tiles where experts have many rows, and a slice for each worker, but at least two warps of pairs.
 Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
   if (device != DeviceKind::kCuda) return {};
@@ -47,7 +36,7 @@ runtime::PlanSpec spec_of(const Layout& layout) {
 }
 
 Layout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
-  const Roster roles = choose_roles(problem, split, seats_of(device));
+  const Roster roles = choose_roles("moe_dispatch_gemm", problem.world, split, seats_of(device));
   return make_layout(problem, cut_on(device.kind(), problem, roles), roles);
 }
 
@@ -59,6 +48,17 @@ void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, co
 }
 
 }  // namespace
+
+Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats) {
+  const bool has_nodes = world.nodes > 1;
+  if (!asked.empty()) {
+    const RoleNeed needs[] = {{true, /*may_be_inside=*/true}, {has_nodes}, {}};
+    return checked_split(op, world, asked, Layout::kRoles, needs, seats);
+  }
+  if (seats.sharing == 1) return filled_up(world, {{1}, {has_nodes ? 1 : 0}, {1}}, seats);
+  // A warp of each block that computes dispatches; what sends has an SM.
+  return filled_up(world, {{0, Seating::kInside}, {has_nodes ? seats.sharing : 0}, {1}}, seats);
+}
 
 Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) {
   const MoeShape& shape = problem.shape;

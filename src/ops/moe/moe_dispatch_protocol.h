@@ -258,17 +258,17 @@ struct ExpertTile {
   int64_t after = 0;  // tiles of the same worker that follow
 };
 
-// Calls visit(expert, its first row, its rows, its first block) for each expert of the rank, in order, until it returns
-// false.
+// Calls visit(expert, its first row, its rows, its first block) for experts [begin, end) of the rank, in order, until
+// it returns false.
 MK_PROTOCOL
 template <Machine M, class Visit>
-MK_HD bool for_each_expert(M& m, const Layout& layout, Visit&& visit) {
+MK_HD bool for_each_expert(M& m, const Layout& layout, int begin, int end, Visit&& visit) {
   const int own = m.world().local_of(m.rank()) * layout.local_experts();
   const auto column = [&](int first, int some, int word) {
     return m.read_list(layout.plan_at(m.rank(), layout.expert_word(own + first) + word), some, 4 * kWord);
   };
-  for (int first = 0; first < layout.local_experts(); first += kMostValues) {
-    const int some = min_of(kMostValues, layout.local_experts() - first);
+  for (int first = begin; first < end; first += kMostValues) {
+    const int some = min_of(kMostValues, end - first);
     const auto first_rows = column(first, some, 0);
     const auto rows = column(first, some, 1);
     const auto first_blocks = column(first, some, 2);
@@ -289,7 +289,8 @@ MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& bo
   if (status[0] != 0) return false;
   const int64_t all = int64_t{status[1]} * layout.col_blocks();
   int64_t next = post.index;  // tile of this worker
-  return for_each_expert(m, layout, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
+  const int experts = layout.local_experts();
+  return for_each_expert(m, layout, 0, experts, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
     const int64_t before = int64_t{first_block} * layout.col_blocks();
     const int blocks = static_cast<int>(ceil_div<int64_t>(rows, layout.tile_m));
     for (; next < before + int64_t{blocks} * layout.col_blocks(); next += post.count) {
@@ -308,13 +309,20 @@ MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& bo
   });
 }
 
+// Rows that were ever due, kept in two words.
+MK_PROTOCOL
+template <Machine M>
+MK_HD uint64_t read_due(M& m, const Place& at) {
+  const auto words = m.read_list(at, 2, kWord);
+  return uint64_t{words[1]} << 32 | words[0];
+}
+
 // The load job's part: the tile's rows are here.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool load_step(M& m, const Layout& layout, const ExpertTile& tile) {
-  const auto due = m.read_list(layout.plan_at(m.rank(), layout.due_word(tile.block)), 2, kWord);
-  const uint64_t rows = uint64_t{due[1]} << 32 | due[0];
-  if (!m.wait(layout.arrived(tile.block), rows, tile.number)) return false;
+  const uint64_t due = read_due(m, layout.plan_at(m.rank(), layout.due_word(tile.block)));
+  if (!m.wait(layout.arrived(tile.block), due, tile.number)) return false;
   m.load(layout.row_at(m.rank(), tile.row), tile.rows * layout.row_bytes());
   return true;
 }

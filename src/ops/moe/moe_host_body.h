@@ -152,7 +152,7 @@ class HostBody {
                 tile.rows * sizeof(Route));
   }
 
- private:
+ protected:
   struct Totals {
     std::vector<uint32_t> pairs;   // for each expert
     std::vector<uint32_t> firsts;  // likewise

@@ -64,6 +64,21 @@ Problem problem_of(const WorldShape& world, const runtime::Members& members, con
   return {world, shape, args[0].w.dtype, args[0].w_order};  // x may be empty
 }
 
+void check_tokens(const Problem& problem, int rank, const Tensor& x, const MoeIds& ids, const float* weights,
+                  DeviceKind device) {
+  const MoeShape& shape = problem.shape;
+  check_arg(x.rows >= 0 && x.rows <= shape.max_tokens, "x of rank {} has {} rows; max_tokens is {}", rank, x.rows,
+            shape.max_tokens);
+  if (x.rows > 0) {
+    gemm::check_tensor(x, "x", rank, x.rows, shape.hidden, problem.dtype, device);
+    check_arg(ids.data != nullptr, "topk_idx of rank {} is a null pointer", rank);
+  }
+  check_arg(ids.type == MoeIds::Type::kInt32 || ids.type == MoeIds::Type::kInt64,
+            "topk_idx of rank {} has type {}; it must be kInt32 or kInt64", rank, static_cast<int>(ids.type));
+  check_alignment(ids.data, "topk_idx", rank, ids.type == MoeIds::Type::kInt32 ? 4 : 8);
+  check_alignment(weights, "topk_weight", rank, 4);
+}
+
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const MoeDispatchGemmArgs> args,
                 DeviceKind device) {
   const MoeShape& shape = problem.shape;
@@ -72,20 +87,10 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
   for (size_t i = 0; i < args.size(); ++i) {
     const MoeDispatchGemmArgs& own = args[i];
     const int rank = members.first + static_cast<int>(i);
-    check_arg(own.x.rows >= 0 && own.x.rows <= shape.max_tokens, "x of rank {} has {} rows; max_tokens is {}", rank,
-              own.x.rows, shape.max_tokens);
-    if (own.x.rows > 0) {
-      gemm::check_tensor(own.x, "x", rank, own.x.rows, shape.hidden, problem.dtype, device);
-      check_arg(own.topk_idx.data != nullptr, "topk_idx of rank {} is a null pointer", rank);
-    }
-    check_alignment(own.topk_idx.data, "topk_idx", rank, own.topk_idx.type == MoeIds::Type::kInt32 ? 4 : 8);
-    check_alignment(own.topk_weight, "topk_weight", rank, 4);
+    check_tokens(problem, rank, own.x, own.topk_idx, own.topk_weight, device);
     check_alignment(own.origins, "origins", rank, device == DeviceKind::kCuda ? 16 : 4);
     check_alignment(own.expert_rows, "expert_rows", rank, 4);
     check_alignment(own.expert_ends, "expert_ends", rank, 4);
-    check_arg(own.topk_idx.type == MoeIds::Type::kInt32 || own.topk_idx.type == MoeIds::Type::kInt64,
-              "topk_idx of rank {} has type {}; it must be kInt32 or kInt64", rank,
-              static_cast<int>(own.topk_idx.type));
     check_arg(own.w_order == problem.w_order, "w_order of rank {} is {}; rank 0 has {} and all must agree", rank,
               name_of(own.w_order), name_of(problem.w_order));
     gemm::check_tensor(own.w, "w", rank, experts * (is_kn ? shape.hidden : shape.n), is_kn ? shape.n : shape.hidden,

@@ -26,6 +26,9 @@ struct Problem {
 void check_problem(const Problem& problem, DeviceKind device);
 Problem problem_of(const WorldShape& world, const runtime::Members& members, const MoeShape& shape,
                    std::span<const MoeDispatchGemmArgs> args);
+// What a rank brings to be routed.
+void check_tokens(const Problem& problem, int rank, const Tensor& x, const MoeIds& ids, const float* weights,
+                  DeviceKind device);
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const MoeDispatchGemmArgs> args,
                 DeviceKind device);
 

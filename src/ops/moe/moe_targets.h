@@ -4,6 +4,7 @@
 
 #include "ops/moe/moe_layout.h"
 #include "ops/moe/moe_problem.h"
+#include "ops/split.h"
 #include "runtime/plan.h"
 #include "runtime/world_state.h"
 
@@ -17,6 +18,9 @@ struct Cut {
   int chunk_rows = 16;
   int bundle_rows = 8;
 };
+
+// The roles of a rank, by the caller's split or chosen.
+Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats);
 
 Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles);
 

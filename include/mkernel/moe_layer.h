@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// mkernel/moe_layer.h — a whole layer of experts in one launch: tokens travel to their experts and results come back.
+//
+//   expert(x) = w2 · (silu(gate) ∘ up)   gate, up = the first and the last `inter` rows of w13, times x
+//   out [tokens, hidden] = Σ over slots that name an expert of topk_weight · expert(x)
+//
+// Experts, ids and the number of tokens are as in mkernel/moe.h.  Activations, and each expert's weighted result, are
+// rounded to the element type.  Results are summed in fp32, in the order of slots, inside a node; a sum that crosses to
+// another node is rounded once more, and sums of nodes are added in the order of nodes, the token's own first.  So two
+// runs give the same bits.
+//
+// On a CPU any hidden, inter ≥ 1 and bf16, fp16 or fp32.  There is no kernel for GPUs yet.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "mkernel/moe.h"
+#include "mkernel/options.h"
+#include "mkernel/types.h"
+#include "mkernel/world.h"
+
+namespace mk {
+
+// What does not change from launch to launch; the same on all ranks.
+struct MoeLayerShape {
+  int64_t hidden = 0;
+  int64_t inter = 0;
+  int experts = 0;         // of the world: a multiple of its size
+  int topk = 0;            // at most `experts`, and at most 64
+  int64_t max_tokens = 0;  // that a rank may bring
+  int64_t max_rows = 0;    // that a rank may get
+};
+
+struct MoeLayerArgs {
+  Tensor x;                            // [tokens, hidden]; tokens is at most max_tokens
+  MoeIds topk_idx;                     // [tokens, topk]
+  const float* topk_weight = nullptr;  // [tokens, topk]; null: ones
+  Tensor w13;                          // [local experts · 2 · inter, hidden]
+  Tensor w2;                           // [local experts · hidden, inter]
+  Tensor out;                          // [tokens, hidden]
+  Stream stream = nullptr;
+};
+
+struct MoeLayerOptions {
+  Split split = {};  // empty: chosen; dispatch (also sums results), send (between nodes only) and compute are its roles
+};
+
+// Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at
+// once.  Refusals are those of moe_dispatch_gemm: no rank writes `out` then, and the World goes on.
+void moe_layer(World& world, const MoeLayerShape& shape, std::span<const MoeLayerArgs> args,
+               const MoeLayerOptions& options = {});
+
+// Bytes of symmetric memory a rank needs.
+int64_t moe_layer_workspace_bytes(const World& world, const MoeLayerShape& shape, DType dtype);
+
+}  // namespace mk

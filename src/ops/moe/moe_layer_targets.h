@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_layer_targets.h — layouts, the plan and the launch of one rank of a layer, for the public call and tests.
+#pragma once
+
+#include "mkernel/moe_layer.h"
+#include "ops/moe/moe_layer_layout.h"
+#include "ops/moe/moe_targets.h"
+
+namespace mk::moe {
+
+struct LayerProblem {
+  WorldShape world;
+  MoeLayerShape shape;
+  DType dtype = DType::kBf16;
+
+  int local_experts() const { return shape.experts / world.size(); }
+  // The dispatch of its tokens.
+  Problem dispatch() const {
+    return {world, {shape.hidden, shape.hidden, shape.experts, shape.topk, shape.max_tokens, shape.max_rows}, dtype};
+  }
+};
+
+// How a rank's work is cut.
+struct LayerCut : Cut {
+  int act_tile_n = 64;
+  int group_tiles = 8;
+};
+
+LayerLayout make_layer_layout(const LayerProblem& problem, const LayerCut& cut, const Roster& roles);
+
+// Plans and launches some of the ranks: what moe_layer does for all.
+runtime::Plan& plan_for(runtime::WorldState& world, const LayerProblem& problem, const Split& split);
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const MoeLayerArgs& args);
+
+}  // namespace mk::moe

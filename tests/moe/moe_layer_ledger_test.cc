@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: MIT
+// tests/moe/moe_layer_ledger_test.cc — a layer of experts on the ledger: signals balance whatever the routing, and only
+// what is routed moves.
+#include <gtest/gtest.h>
+
+#include "ops/account.h"
+#include "ops/moe/moe_layer_protocol.h"
+#include "tests/support/moe_layer_data.h"
+#include "tests/support/worlds.h"
+
+namespace mk::test {
+namespace {
+
+using ledger::LedgerMachine;
+
+constexpr moe::LayerCut kCut{{.tile_m = 4, .tile_n = 4, .slice_tokens = 3, .chunk_rows = 3, .bundle_rows = 2}, 2, 5};
+
+// Launches, and what lies where values belong: what MoeLaunches says, and the layer's own.
+class LayerLaunches {
+ public:
+  LayerLaunches(const moe::LayerLayout& layout, const moe::LayerProblem& problem, int count, uint64_t seed)
+      : layout_(layout), dispatch_(layout, problem.dispatch(), count, seed) {
+    std::vector<std::vector<uint32_t>> due(problem.world.size(), std::vector<uint32_t>(2 * layout.node_experts()));
+    for (int epoch = 1; epoch <= count; ++epoch) {
+      for (int rank = 0; rank < problem.world.size(); ++rank) {
+        std::vector<uint32_t> plan(layout.plan_bytes() / moe::kWord);
+        for (size_t word = 0; word < plan.size(); ++word)
+          plan[word] = dispatch_.value(epoch, layout.plan_at(rank, word));
+        if (plan[layout.status_word()] == 0) add_due_back(layout, rank, plan.data(), due[rank].data());
+      }
+      due_.push_back(due);
+    }
+  }
+
+  const MoeLaunchData& operator[](uint64_t epoch) const { return dispatch_[epoch]; }
+  int count() const { return dispatch_.count(); }
+
+  uint32_t value(uint64_t epoch, const Place& place) const {
+    const uint64_t word = place.offset / moe::kWord;
+    const MoeLaunchData& data = dispatch_[epoch];
+    const auto node_of_slot = [&](uint64_t slot) {
+      const int node = static_cast<int>(slot);
+      return node < layout_.world.node_of(place.rank) ? node : node + 1;
+    };
+    switch (place.window) {
+      case moe::kReturnPlanWindow: return due_[epoch - 1][place.rank][word];
+      case moe::kOriginsWindow: return origin(data, place.rank, word / 4, word % 4);
+      case moe::kCrossedWindow: {
+        const std::vector<int64_t> crossing = data.crossing(place.rank, node_of_slot(word / layout_.max_tokens));
+        const auto token = static_cast<int64_t>(word % layout_.max_tokens);
+        return static_cast<uint32_t>(std::ranges::find(crossing, token) - crossing.begin());
+      }
+      case moe::kRecordsInWindow: {
+        const uint64_t words = layout_.record_bytes() / moe::kWord;
+        const int node = node_of_slot(word / words / layout_.max_tokens);
+        const int peer = layout_.world.rank_at(node, layout_.world.local_of(place.rank));
+        const int64_t token = data.crossing(peer, layout_.world.node_of(place.rank))[word / words % layout_.max_tokens];
+        if (word % words == 0) return static_cast<uint32_t>(token);
+        return static_cast<uint32_t>(data.id_of(peer, token * layout_.topk + static_cast<int64_t>(word % words) - 1));
+      }
+      default: return dispatch_.value(epoch, place);
+    }
+  }
+
+ private:
+  uint32_t origin(const MoeLaunchData& data, int rank, uint64_t row, uint64_t word) const {
+    for (int i = 0; i < layout_.local_experts(); ++i) {
+      const std::vector<MoeRow> rows = data.rows_of(rank * layout_.local_experts() + i);
+      if (row < rows.size()) return static_cast<uint32_t>(word == 1 ? rows[row].rank : rows[row].pair);
+      row -= rows.size();
+    }
+    return 0;
+  }
+
+  const moe::LayerLayout& layout_;
+  MoeLaunches dispatch_;
+  std::vector<std::vector<std::vector<uint32_t>>> due_;  // [launch][rank]
+};
+
+// Nothing is computed: the oracle knows what it would be.
+struct NoBody {
+  const MoeLaunchData& data;
+  int rank;
+  int64_t tokens() const { return data.rank(rank).tokens; }
+  int expert_of_pair(int64_t pair) const { return static_cast<int>(data.id_of(rank, pair)); }
+  template <class M>
+  void count(M&, int) {}
+  template <class M>
+  void sum(M&, int) {}
+  template <class M>
+  void total(M&) {}
+  template <class M>
+  void list(M&, int) {}
+  template <class M>
+  void plan(M&) {}
+  void activate(const moe::LayerTile&) {}
+  void multiply(const moe::LayerTile&) {}
+  void return_row(const moe::LayerTile&, int, const Place&) {}
+  void clear_sum() {}
+  void add(const Place&) {}
+  void store_sum(const Place&) {}
+  void write_out(int64_t) {}
+};
+
+template <class M>
+ledger::Ledger walk(const moe::LayerLayout& layout, const LayerLaunches& launches) {
+  ledger::Ledger ledger(layout.world, [&](uint64_t epoch, const Place& at) { return launches.value(epoch, at); });
+  account_with(
+      ledger, layout.world, layout.roles, launches.count(),
+      [&](int rank, uint64_t epoch) { return M(ledger, layout.world, rank, epoch); },
+      [&](auto& machine, const Post& post) {
+        NoBody body{launches[machine.epoch()], machine.rank()};
+        moe::work(machine, layout, post, body);
+      });
+  return ledger;
+}
+
+class MoeLayerLedger : public testing::TestWithParam<WorldShape> {};
+INSTANTIATE_TEST_SUITE_P(Worlds, MoeLayerLedger, testing::ValuesIn(kWorlds),
+                         case_name<testing::TestParamInfo<WorldShape>>);
+
+TEST_P(MoeLayerLedger, BalancesAndMovesOnlyWhatIsRouted) {
+  const WorldShape world = GetParam();
+  for (const int topk : {1, 3}) {
+    if (topk > 2 * world.size()) continue;
+    for (const auto& [dispatch, send, compute] : {std::tuple{1, 1, 1}, std::tuple{4, 3, 3}}) {
+      const moe::LayerProblem problem = layer_problem(world, 2, topk, 7);
+      const Roster roles{{dispatch}, {world.nodes > 1 ? send : 0}, {compute}};
+      const moe::LayerLayout layout = moe::make_layer_layout(problem, kCut, roles);
+      const LayerLaunches launches(layout, problem, 4, seed_of(topk, dispatch));
+      const ledger::Ledger ledger = walk<LedgerMachine>(layout, launches);
+      ASSERT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
+      for (int rank = 0; rank < world.size(); ++rank) {
+        uint64_t nvlink = 0;
+        uint64_t network = 0;
+        for (int epoch = 1; epoch <= launches.count(); ++epoch) {
+          nvlink += nvlink_bytes(launches[epoch], layout, rank);
+          network += network_bytes(launches[epoch], layout, rank);
+        }
+        EXPECT_EQ(ledger.nvlink_bytes(rank), nvlink) << rank;
+        EXPECT_EQ(ledger.network_bytes(rank), network) << rank;
+      }
+    }
+  }
+}
+
+struct ReturnsOneRowTooFew : LedgerMachine {
+  using LedgerMachine::LedgerMachine;
+  void add(const Signal& signal, uint64_t amount) { LedgerMachine::add(signal, amount > 1 ? amount - 1 : amount); }
+};
+struct AwaitsTooLittle : LedgerMachine {
+  using LedgerMachine::LedgerMachine;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return LedgerMachine::wait(signal, wanted > 2 ? wanted - 1 : wanted, subject);
+  }
+};
+struct StampsForTheNextLaunch : LedgerMachine {
+  using LedgerMachine::LedgerMachine;
+  bool put(Put put, int64_t subject) {
+    if (put.stamp != 0) put.stamp += uint64_t{1} << 32;
+    return LedgerMachine::put(put, subject);
+  }
+};
+
+template <class M>
+bool is_found() {
+  const moe::LayerProblem problem = layer_problem({2, 3}, 2, 3, 9);
+  const moe::LayerLayout layout = moe::make_layer_layout(problem, kCut, Roster{{1}, {1}, {2}});
+  return !walk<M>(layout, LayerLaunches(layout, problem, 3, 7)).complaints().empty();
+}
+
+TEST(MoeLayerLedgerMutant, IsFound) {
+  EXPECT_FALSE(is_found<LedgerMachine>());
+  EXPECT_TRUE(is_found<ReturnsOneRowTooFew>());
+  EXPECT_TRUE(is_found<AwaitsTooLittle>());
+  EXPECT_TRUE(is_found<StampsForTheNextLaunch>());
+}
+
+}  // namespace
+}  // namespace mk::test
