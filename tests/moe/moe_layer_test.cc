@@ -188,7 +188,7 @@ TEST_P(MoeLayerChaos, EveryQueuedLaunchIsRightForEverySeed) {
 
 TEST(MoeLayerMissingRank, IsNamedInTime) {
   for (const WorldShape& shape : {WorldShape{1, 2}, WorldShape{2, 1}, WorldShape{2, 3}}) {
-    World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu, {.timeout_ms = 200});
+    World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu, {.timeout_ms = 1500});
     MoeLayerLaunch launch(world, MoeLayerData(layer_problem(shape, 2, 2, 10), Routing::kUniform, 1));
     launch.enqueue(world.state(), shape.size() - 1);
     const std::string counted = "counted[rank " + std::to_string(shape.size() - 1) + "]";

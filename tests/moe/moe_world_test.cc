@@ -46,7 +46,7 @@ INSTANTIATE_TEST_SUITE_P(Worlds, MoeMissingRank, testing::Values(WorldShape{1, 2
 TEST_P(MoeMissingRank, IsNamedInTimeAndANewWorldWorks) {
   const WorldShape shape = GetParam();
   const moe::Problem problem = moe_problem(shape, 2, 2, 10);
-  World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu, {.timeout_ms = 200});
+  World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu, {.timeout_ms = 1500});
   MoeLaunch launch(world, MoeLaunchData(problem, Routing::kUniform, 1));
   const auto began = std::chrono::steady_clock::now();
   launch.enqueue(world.state(), shape.size() - 1);
