@@ -6,7 +6,7 @@
 //
 // Experts, ids and the number of tokens are as in mkernel/moe.h.  Activations, and each expert's weighted result, are
 // rounded to the element type.  Results are summed in fp32, in the order of slots, inside a node; a sum that crosses to
-// another node is rounded once more, and sums of nodes are added in the order of nodes, the token's own first.  So two
+// another node is rounded once more, and sums of nodes are added in a fixed order, the token's own node first.  So two
 // runs give the same bits.
 //
 // On a CPU any hidden, inter ≥ 1 and bf16, fp16 or fp32.  There is no kernel for GPUs yet.

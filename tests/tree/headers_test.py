@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: MIT
 # tests/tree/headers_test.py — each header compiles alone; what the GPU shares compiles with nvcc too.
 import argparse
-import re
 import subprocess
 import sys
 import tempfile
@@ -15,7 +14,7 @@ from source_tree import SourceTree, layer_of
 OPTIONS = None
 TREE = None
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
-HAS_PRELUDE = ("tests", "tools")  # layers whose sources all have precompiled headers before them
+HAS_PRELUDE = {"tests", "tools"}  # layers whose sources are compiled with precompiled headers before them
 
 
 def include_flags(*more):
@@ -44,23 +43,12 @@ def reaches(file, prefixes, seen):
 
 
 def opens_a_source(header):
-    """True if the first thing that its source includes is the header: the build has compiled it so.  Sources of tests
-    and tools have precompiled headers before them; what theirs begin with is never used without."""
+    """True if the first thing that its source includes is the header: the build has compiled it alone."""
     source = header.with_suffix(".cc")
-    if not (TREE.root / source).exists():
+    if layer_of(header) in HAS_PRELUDE or not (TREE.root / source).exists():
         return False
     is_quoted, name = TREE.includes(source)[0]
     return is_quoted and TREE.resolve(source, name) == header
-
-
-def make_prelude(layer, folder, compile_command):
-    """A header with what the sources of a layer have before them, precompiled."""
-    lists = (TREE.root / layer / "CMakeLists.txt").read_text()
-    names = re.search(r"target_precompile_headers\(\w+ PRIVATE\s+([^)]*)\)", lists).group(1).split()
-    prelude = Path(folder) / f"{layer}_prelude.h"
-    prelude.write_text("".join(f"#include {name}\n" for name in names))
-    subprocess.run([*compile_command, "-x", "c++-header", str(prelude), "-o", f"{prelude}.gch"], check=True)
-    return str(prelude)
 
 
 class Headers(unittest.TestCase):
@@ -75,12 +63,9 @@ class Headers(unittest.TestCase):
         without = tuple(OPTIONS.without)
         headers = [h for h in TREE.code({".h"}) if not reaches(h, without, set()) and not opens_a_source(h)]
         self.assertGreater(len(headers), 30)
-        compiler = [OPTIONS.cxx, "-std=c++20", *WARNINGS, *include_flags(OPTIONS.generated), *cuda]
-        with tempfile.TemporaryDirectory() as folder:
-            before = {layer: ["-include", make_prelude(layer, folder, compiler)] for layer in HAS_PRELUDE}
-            self.each_compiles(headers, lambda header: [*compiler, "-fsyntax-only", "-x", "c++", "/dev/null",
-                                                        *before.get(layer_of(header), []),
-                                                        "-include", str(TREE.root / header)])
+        flags = ["-std=c++20", "-fsyntax-only", *WARNINGS, *include_flags(OPTIONS.generated), *cuda]
+        command = [OPTIONS.cxx, *flags, "-x", "c++", "/dev/null", "-include"]
+        self.each_compiles(headers, lambda header: [*command, str(TREE.root / header)])
 
     # To PTX: whatever is wrong with a header is found by then, in a third of the time.
     def nvcc(self, *sources):
