@@ -213,7 +213,8 @@ class Sm90Machine {
   }
 
  private:
-  // One fence publishes to all who are told in a row; each costs as much as the way to a peer.
+  // One fence publishes to all who are told in a row; each costs as much as the way to a peer.  Pairs with the acquire
+  // in wait_until.
   __device__ void release() {
     copier_.finish();
     pace_.wait();
