@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// bench/moe_library.cc — moe_dispatch_gemm on one GPU as C functions, for moe_vs_torch.py.
+// bench/moe_library.cc — moe_dispatch_gemm and moe_layer on one GPU as C functions, for moe_vs_torch.py and
+// moe_layer_vs_torch.py.
 #include <cstdint>
 #include <exception>
 #include <string>
@@ -65,6 +66,24 @@ int mk_moe_launch(void* handle, void* x, int64_t tokens, void* ids, void* w, voi
         .w_order = bench.order,
         .stream = stream};
     mk::moe_dispatch_gemm(bench.world, shape, {&args, 1}, {.split = bench.split});
+  });
+}
+
+// The same World for a layer: n is its inter.
+int mk_moe_layer_launch(void* handle, void* x, int64_t tokens, void* ids, void* weights, void* w13, void* w2, void* out,
+                        void* stream) {
+  auto& bench = *static_cast<Bench*>(handle);
+  return said([&] {
+    const mk::MoeShape& of = bench.shape;
+    const mk::MoeLayerShape shape{of.hidden, of.n, of.experts, of.topk, of.max_tokens, of.max_rows};
+    const mk::MoeLayerArgs args{.x = {x, bench.dtype, tokens, shape.hidden},
+                                .topk_idx = {ids, mk::MoeIds::Type::kInt32},
+                                .topk_weight = static_cast<const float*>(weights),
+                                .w13 = {w13, bench.dtype, shape.experts * 2 * shape.inter, shape.hidden},
+                                .w2 = {w2, bench.dtype, shape.experts * shape.hidden, shape.inter},
+                                .out = {out, bench.dtype, tokens, shape.hidden},
+                                .stream = stream};
+    mk::moe_layer(bench.world, shape, {&args, 1}, {.split = bench.split});
   });
 }
 

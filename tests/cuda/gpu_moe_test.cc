@@ -245,8 +245,7 @@ TEST(GpuMoeFault, ARankThatNeverStartsIsNamedAndANewWorldWorks) {
     GpuMoeLaunch launch(world, MoeLaunchData(problem, Routing::kUniform, 1), BOrder::kKN, MoeIds::Type::kInt64);
     world.state().device().synchronize();
     launch.enqueue_without(world, 1);
-    EXPECT_TRUE(
-        throws(ErrorCode::kTimeout, {" for counted[rank 1] to reach 1", "launch 1"}, [&] { world.synchronize(); }));
+    EXPECT_TRUE(throws(ErrorCode::kTimeout, {" for counted[rank 1]", "launch 1"}, [&] { world.synchronize(); }));
     World another = gpu_world(shape);
     EXPECT_TRUE(runs_right(another, problem, 3, 1));
   }

@@ -95,7 +95,9 @@ struct NoBody {
   void plan(M&) {}
   void activate(const moe::LayerTile&) {}
   void multiply(const moe::LayerTile&) {}
-  void return_row(const moe::LayerTile&, int, const Place&) {}
+  template <class ToAt>
+  void return_rows(const moe::LayerTile&, int, int, const ToAt&) {}
+  void write_rows(const moe::LayerTile&) {}
   void clear_sum() {}
   void add(const Place&) {}
   void store_sum(const Place&) {}

@@ -108,8 +108,9 @@ class MoeLayerSim {
       m.compute({1e6}, tile.number);
       if (goes_on()) Base::multiply(tile);
     }
-    void return_row(const moe::LayerTile& tile, int i, const Place& to) {
-      if (goes_on()) Base::return_row(tile, i, to);
+    template <class ToAt>
+    void return_rows(const moe::LayerTile& tile, int first, int some, const ToAt& to_at) {
+      if (goes_on()) Base::return_rows(tile, first, some, to_at);
     }
     void add(const Place& from) {
       if (goes_on()) Base::add(from);

@@ -99,10 +99,11 @@ struct StampsForTheNextLaunch : LedgerMachine {
 };
 struct ForgetsToPassCountsOn : LedgerMachine {
   using LedgerMachine::LedgerMachine;
-  void add(const Signal& signal, uint64_t amount) {
-    const bool is_counted = signal.index < static_cast<uint32_t>(world().size());
-    if (is_counted && static_cast<int>(signal.index) != rank()) return;
-    LedgerMachine::add(signal, amount);
+  void stamp(const Signal& signal, uint64_t stamp) {
+    const auto ranks = static_cast<uint32_t>(world().size());
+    const bool is_counted = signal.index < 2 * ranks;
+    if (is_counted && static_cast<int>(signal.index % ranks) != rank()) return;
+    LedgerMachine::stamp(signal, stamp);
   }
 };
 

@@ -160,41 +160,41 @@ testing::AssertionResult is_found(const std::string& kinds) {
 
 struct DeliversBeforeOthersHaveBegun : sim::SimMachine {
   using SimMachine::SimMachine;
-  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    const bool is_counted = signal < static_cast<uint32_t>(world().size());
-    return is_counted || SimMachine::wait(signal, wanted, subject);
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
+    const bool is_counted = signal < static_cast<uint32_t>(2 * world().size());
+    return is_counted || SimMachine::wait_stamp(signal, stamp, subject);
   }
 };
 struct ListsAreNotWaitedFor : sim::SimMachine {
   using SimMachine::SimMachine;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    const bool is_listed = signal == static_cast<uint32_t>(world().size()) + 2;
+    const bool is_listed = signal == static_cast<uint32_t>(2 * world().size()) + 2;
     return is_listed || SimMachine::wait(signal, wanted, subject);
   }
 };
 struct HistogramsAreNotWaitedFor : sim::SimMachine {
   using SimMachine::SimMachine;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return signal == static_cast<uint32_t>(world().size()) || SimMachine::wait(signal, wanted, subject);
+    return signal == static_cast<uint32_t>(2 * world().size()) || SimMachine::wait(signal, wanted, subject);
   }
 };
 struct SumsAreNotWaitedFor : sim::SimMachine {
   using SimMachine::SimMachine;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    return signal == static_cast<uint32_t>(world().size()) + 1 || SimMachine::wait(signal, wanted, subject);
+    return signal == static_cast<uint32_t>(2 * world().size()) + 1 || SimMachine::wait(signal, wanted, subject);
   }
 };
 struct ComputesBeforeItsRowsCome : sim::SimMachine {
   using SimMachine::SimMachine;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    const bool is_arrived = signal > static_cast<uint32_t>(world().size()) + 3;
+    const bool is_arrived = signal > static_cast<uint32_t>(2 * world().size()) + 3;
     return is_arrived || SimMachine::wait(signal, wanted, subject);
   }
 };
 struct ComputesBeforeItsLastRowComes : sim::SimMachine {
   using SimMachine::SimMachine;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
-    const bool is_arrived = signal > static_cast<uint32_t>(world().size()) + 3;
+    const bool is_arrived = signal > static_cast<uint32_t>(2 * world().size()) + 3;
     return SimMachine::wait(signal, is_arrived ? wanted - 1 : wanted, subject);
   }
 };

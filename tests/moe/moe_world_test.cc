@@ -51,8 +51,7 @@ TEST_P(MoeMissingRank, IsNamedInTimeAndANewWorldWorks) {
   const auto began = std::chrono::steady_clock::now();
   launch.enqueue(world.state(), shape.size() - 1);
   const std::string counted = "counted[rank " + std::to_string(shape.size() - 1) + "]";
-  EXPECT_TRUE(
-      throws(ErrorCode::kTimeout, {" for " + counted + " to reach 1", "launch 1"}, [&] { world.synchronize(); }));
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {" for " + counted, "launch 1"}, [&] { world.synchronize(); }));
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
   EXPECT_TRUE(world.failed());
   World another = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu);

@@ -13,21 +13,6 @@ namespace mk {
 namespace moe {
 namespace {
 
-// On a GPU: high tiles where experts have many rows, and a slice for each worker, but at least two warps of pairs.
-Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
-  if (device != DeviceKind::kCuda) return {};
-  const MoeShape& shape = problem.shape;
-  const int64_t expected = shape.max_tokens * problem.world.size() * shape.topk / shape.experts;
-  Cut cut{.tile_m = 128, .tile_n = 256, .chunk_rows = 32, .bundle_rows = 8};
-  const int64_t shared = ceil_div<int64_t>(shape.max_tokens, roles.count(Layout::kDispatch));
-  cut.slice_tokens = static_cast<int>(std::max<int64_t>(shared, ceil_div(64, shape.topk)));
-  if (expected <= 64) {
-    cut.tile_m = 64;
-    cut.tile_n = 128;
-  }
-  return cut;
-}
-
 runtime::PlanSpec spec_of(const Layout& layout) {
   runtime::PlanSpec spec = plan_spec(layout);
   spec.names.is_inner = [layout](uint32_t signal) { return layout.is_inner(signal); };
@@ -58,6 +43,21 @@ Roster choose_roles(const char* op, const WorldShape& world, const Split& asked,
   if (seats.sharing == 1) return filled_up(world, {{1}, {has_nodes ? 1 : 0}, {1}}, seats);
   // A warp of each block that computes dispatches; what sends has an SM.
   return filled_up(world, {{0, Seating::kInside}, {has_nodes ? seats.sharing : 0}, {1}}, seats);
+}
+
+// On a GPU: high tiles where experts have many rows, and a slice for each worker, but at least two warps of pairs.
+Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
+  if (device != DeviceKind::kCuda) return {};
+  const MoeShape& shape = problem.shape;
+  const int64_t expected = shape.max_tokens * problem.world.size() * shape.topk / shape.experts;
+  Cut cut{.tile_m = 128, .tile_n = 256, .chunk_rows = 32, .bundle_rows = 8};
+  const int64_t shared = ceil_div<int64_t>(shape.max_tokens, roles.count(Layout::kDispatch));
+  cut.slice_tokens = static_cast<int>(std::max<int64_t>(shared, ceil_div(64, shape.topk)));
+  if (expected <= 64) {
+    cut.tile_m = 64;
+    cut.tile_n = 128;
+  }
+  return cut;
 }
 
 Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) {

@@ -20,7 +20,9 @@
 // Hand-back: a rank whose counts of a launch are here has begun it, so has finished the one before.  Rows are written
 // by ranks that have the counts of all; what crosses goes to a rail peer whose counts are here.  Counts themselves are
 // written before that, into one of two places in turns: whoever begins launch e+2 has all counts of e+1, so nobody
-// reads those of e any more.  What puts read is settled.
+// reads those of e any more.  Their signals take turns as well: a put that has completed may not have landed, so counts
+// of e+1 may land before those of e.  For the same reason a rank leaves no launch before all that was sent to it has
+// landed, even if the launch is refused.  What puts read is settled.
 #pragma once
 
 #include "base/macros.h"
@@ -29,6 +31,7 @@
 #include "core/schedule.h"
 #include "core/stamp.h"
 #include "core/value_list.h"
+#include "core/wait_due.h"
 #include "ops/moe/moe_layout.h"
 
 namespace mk::moe {
@@ -43,16 +46,25 @@ MK_HD bool publish(M& m, const Layout& layout) {
   const Place own = layout.counts_at(m.rank(), m.rank(), m.epoch());
   for (int step = 1; step < m.world().nodes; ++step) {
     const int peer = rail_peer_at(m.world(), m.rank(), step);
-    const Put put{own, layout.counts_at(peer, m.rank(), m.epoch()), layout.counts_bytes(),
-                  Signal{peer, layout.counted(m.rank())}};
+    const Put put{.from = own,
+                  .to = layout.counts_at(peer, m.rank(), m.epoch()),
+                  .bytes = layout.counts_bytes(),
+                  .signal = {peer, layout.counted(m.rank(), m.epoch())},
+                  .stamp = here_in(m.epoch())};
     if (!m.put(put, -1)) return false;
   }
   for (int step = 1; step < m.world().ranks; ++step) {
     const int peer = peer_at(m.world(), m.rank(), step);
     m.copy(layout.counts_at(peer, m.rank(), m.epoch()), own, layout.counts_bytes());
-    m.add(Signal{peer, layout.counted(m.rank())}, 1);
+    m.stamp(Signal{peer, layout.counted(m.rank(), m.epoch())}, here_in(m.epoch()));
   }
   return true;
+}
+
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool wait_for_counts(M& m, const Layout& layout, int rank) {
+  return m.wait_stamp(layout.counted(rank, m.epoch()), here_in(m.epoch()), -1);
 }
 
 // What came over the rail, to the peers of the node.
@@ -61,12 +73,12 @@ template <Machine M>
 MK_HD bool pass_on_counts(M& m, const Layout& layout) {
   for (int step = 1; step < m.world().nodes; ++step) {
     const int from = m.world().rank_at(layout.source_node_at(m.rank(), step), m.world().local_of(m.rank()));
-    if (!m.wait(layout.counted(from), m.epoch(), -1)) return false;
+    if (!wait_for_counts(m, layout, from)) return false;
     for (int to = 1; to < m.world().ranks; ++to) {
       const int peer = peer_at(m.world(), m.rank(), to);
       m.copy(layout.counts_at(peer, from, m.epoch()), layout.counts_at(m.rank(), from, m.epoch()),
              layout.counts_bytes());
-      m.add(Signal{peer, layout.counted(from)}, 1);
+      m.stamp(Signal{peer, layout.counted(from, m.epoch())}, here_in(m.epoch()));
     }
   }
   return true;
@@ -76,7 +88,7 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool make_plan(M& m, const Layout& layout, Body& body) {
   for (int rank = 0; rank < m.world().size(); ++rank) {
-    if (rank != m.rank() && !m.wait(layout.counted(rank), m.epoch(), -1)) return false;
+    if (rank != m.rank() && !wait_for_counts(m, layout, rank)) return false;
   }
   body.plan(m);
   m.add(Signal{m.rank(), layout.planned()}, 1);
@@ -145,7 +157,7 @@ MK_HD bool send_to(M& m, const Layout& layout, const Post& post, int step) {
   const int there = m.world().node_of(peer);
   const int here = m.world().node_of(m.rank());
   const auto own = [&](int word) { return m.read(layout.counts_at(m.rank(), m.rank(), m.epoch(), word)); };
-  if (!m.wait(layout.counted(peer), m.epoch(), -1)) return false;
+  if (!wait_for_counts(m, layout, peer)) return false;
   const uint32_t first_pair = own(layout.first_pair_word(there));
   const uint32_t pairs = own(layout.first_pair_word(there + 1)) - first_pair;
   if (pairs == 0) return true;
@@ -212,12 +224,31 @@ MK_HD bool deliver_bundle(M& m, const Layout& layout, int step, int visit, int n
   return true;
 }
 
+// What other nodes sent to this rank in a launch that is refused: it must not land in the next one.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool wait_for_landings(M& m, const Layout& layout, const Post& post) {
+  const int here = m.world().node_of(m.rank());
+  for (int step = 1; step < m.world().nodes; ++step) {
+    const int node = layout.source_node_at(m.rank(), step);
+    const int source = m.world().rank_at(node, m.world().local_of(m.rank()));
+    const auto sent = [&](int word) { return m.read(layout.counts_at(m.rank(), source, m.epoch(), word)); };
+    if (sent(layout.first_pair_word(here + 1)) == sent(layout.first_pair_word(here))) continue;
+    if (!m.wait_stamp(layout.list_landed(node), here_in(m.epoch()), -1)) return false;
+    const int64_t rows = sent(layout.crossing_word(here));
+    for (int chunk = post.index; int64_t{chunk} * layout.chunk_rows < rows; chunk += post.count) {
+      if (!m.wait_stamp(layout.landed(node, chunk), here_in(m.epoch()), chunk)) return false;
+    }
+  }
+  return true;
+}
+
 // Bundles are numbered through all visits, and workers take them in turn.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool deliver(M& m, const Layout& layout, const Post& post) {
   if (!m.wait(layout.planned(), m.epoch(), -1) || !wait_for_lists(m, layout)) return false;
-  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return true;
+  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return wait_for_landings(m, layout, post);
   int64_t next = post.index;  // bundle of this worker
   int64_t before = 0;
   for (int step = 0; step < m.world().nodes; ++step) {
@@ -309,20 +340,12 @@ MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& bo
   });
 }
 
-// Rows that were ever due, kept in two words.
-MK_PROTOCOL
-template <Machine M>
-MK_HD uint64_t read_due(M& m, const Place& at) {
-  const auto words = m.read_list(at, 2, kWord);
-  return uint64_t{words[1]} << 32 | words[0];
-}
-
 // The load job's part: the tile's rows are here.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool load_step(M& m, const Layout& layout, const ExpertTile& tile) {
-  const uint64_t due = read_due(m, layout.plan_at(m.rank(), layout.due_word(tile.block)));
-  if (!m.wait(layout.arrived(tile.block), due, tile.number)) return false;
+  const Place due = layout.plan_at(m.rank(), layout.due_word(tile.block));
+  if (!wait_due(m, {layout.arrived(tile.block), due}, tile.number)) return false;
   m.load(layout.row_at(m.rank(), tile.row), tile.rows * layout.row_bytes());
   return true;
 }

@@ -6,6 +6,7 @@
 #include "ops/gemm/gemm_problem.h"
 #include "ops/host_launch.h"
 #include "ops/moe/moe_layer_host_body.h"
+#include "ops/moe/moe_layer_sm90.h"
 #include "ops/moe/moe_layer_targets.h"
 #include "ops/moe/moe_problem.h"
 #include "ops/plan_spec.h"
@@ -14,6 +15,8 @@
 namespace mk {
 namespace moe {
 namespace {
+
+constexpr int kTilesOfAGroup = 1;  // of each block that computes, on a GPU
 
 void check_layer(const LayerProblem& problem, DeviceKind device) {
   const MoeLayerShape& shape = problem.shape;
@@ -25,9 +28,11 @@ void check_layer(const LayerProblem& problem, DeviceKind device) {
   check_arg(shape.max_rows <= kMostElements / shape.inter && returned <= kMostElements / shape.hidden,
             "max_tokens, max_rows, hidden and inter are {}, {}, {} and {}; no window may have more than 2^56 elements",
             shape.max_tokens, shape.max_rows, shape.hidden, shape.inter);
-  if (device == DeviceKind::kCuda) {
-    throw Error(ErrorCode::kUnavailable, "moe_layer has no kernel for cuda yet; it runs on cpu");
-  }
+  if (device != DeviceKind::kCuda) return;
+  check_arg(shape.inter % 8 == 0, "inter is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)", shape.inter);
+  const int addends = shape.topk + problem.world.nodes - 1;
+  check_arg(addends <= kMostGpuAddends, "topk is {} in a world of {} nodes; on cuda a token may have {} addends",
+            shape.topk, problem.world.nodes, kMostGpuAddends);
 }
 
 void check_layer_args(const LayerProblem& problem, const runtime::Members& members, std::span<const MoeLayerArgs> args,
@@ -56,7 +61,14 @@ runtime::PlanSpec spec_of(const LayerLayout& layout) {
 }
 
 LayerLayout layout_on(const runtime::Device& device, const LayerProblem& problem, const Split& split) {
-  return make_layer_layout(problem, {}, choose_roles("moe_layer", problem.world, split, seats_of(device)));
+  const Roster roles = choose_roles("moe_layer", problem.world, split, seats_of(device));
+  LayerCut cut;
+  if (device.kind() == DeviceKind::kCuda) {
+    static_cast<Cut&>(cut) = cut_on(device.kind(), problem.dispatch(), roles);
+    cut.act_tile_n = cut.tile_n / 2;
+    cut.group_tiles = kTilesOfAGroup * roles.num_compute();
+  }
+  return make_layer_layout(problem, cut, roles);
 }
 
 std::string plan_key(const LayerProblem& problem, const std::string& roles) {
@@ -94,10 +106,11 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
   view.windows.inputs[kIdsInput] = static_cast<const std::byte*>(args.topk_idx.data);
   view.windows.inputs[kWeightsInput] = reinterpret_cast<const std::byte*>(args.topk_weight);
   const LayerLayout& layout = plan.layout<LayerLayout>();
-  LayerOperands operands{.routing = {}, .w13 = args.w13.data, .w2 = args.w2.data, .out = args.out.data};
-  operands.routing.tokens = args.x.rows;
-  operands.routing.ids = args.topk_idx.type;
-  operands.routing.has_weights = args.topk_weight != nullptr;
+  if (world.device().kind() == DeviceKind::kCuda) {
+    const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
+    return launch_gpu(layout, view, plan, args, stream);
+  }
+  const LayerOperands operands = operands_of(args);
   const DType dtype = args.w2.dtype;
   launch_on_host(world, view, layout.roles, [&layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
     switch (dtype) {

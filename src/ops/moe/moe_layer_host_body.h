@@ -10,19 +10,11 @@
 #include <vector>
 
 #include "base/half.h"
-#include "mkernel/moe_layer.h"
 #include "ops/moe/moe_host_body.h"
+#include "ops/moe/moe_layer_operands.h"
 #include "ops/moe/moe_layer_protocol.h"
 
 namespace mk::moe {
-
-// What one rank brings to a launch.
-struct LayerOperands {
-  Operands routing;  // tokens, ids and weights
-  const void* w13 = nullptr;
-  const void* w2 = nullptr;
-  void* out = nullptr;
-};
 
 // Resolve: Place → std::byte*.
 template <class T, class Resolve>
@@ -100,10 +92,12 @@ class LayerHostBody : public HostBody<T, Resolve> {
       }
     }
   }
-  void return_row(const LayerTile& tile, int i, const Place& to) {
+  template <class ToAt>
+  void return_rows(const LayerTile& tile, int first, int some, const ToAt& to_at) {
     const int64_t cols = block_range(layer_.n, layer_.tile_n, tile.col_block).count;
-    std::copy_n(results_.data() + i * cols, cols, elements(to));
+    for (int i = 0; i < some; ++i) std::copy_n(results_.data() + (first + i) * cols, cols, elements(to_at(i)));
   }
+  void write_rows(const LayerTile&) {}  // each was written when its place was known
 
   void clear_sum() { std::fill(sum_.begin(), sum_.end(), 0.0f); }
   void add(const Place& from) {

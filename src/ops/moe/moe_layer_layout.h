@@ -18,10 +18,12 @@ constexpr uint32_t kSumsOutWindow = kFirstOperatorWindow + 15;      // [other no
 constexpr uint32_t kSumsInWindow = kFirstOperatorWindow + 16;       // [other node][] sums of tokens that crossed
 constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 17;   // [expert of the node][2] words, see due_back_at
 
+constexpr int kMostGpuAddends = 96;  // of a token: its slots, and sums of other nodes
+
 struct LayerLayout : Layout {
   int64_t inter = 1;
   int act_tile_n = 1;   // columns of activations that a tile of the first GEMM makes
-  int group_tiles = 1;  // so many tiles of the first GEMM, or more, come before the second GEMM of the same experts
+  int group_tiles = 1;  // of the first GEMM, at least, in a group of experts; see for_each_tile
 
   MK_HD constexpr int act_blocks() const { return static_cast<int>(ceil_div<int64_t>(inter, act_tile_n)); }
   MK_HD constexpr uint64_t act_bytes() const { return static_cast<uint64_t>(inter) * element_bytes; }

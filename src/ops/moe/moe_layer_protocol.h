@@ -3,24 +3,26 @@
 //
 //   role       what moe_dispatch_protocol.h says, and then
 //   send       …                                              records_landed[node] at the rail peer (stamp, by a put)
+//              planned; records_landed[node]; then            sums_landed[node, chunk] at the rail peer (stamp, by a
+//              returned[expert], of tokens that came          put)
 //   compute    arrived[block], of a tile of the first GEMM    activated[block]
 //              activated[block], of one of the second         returned[expert] at the ranks that delivered its rows
-//   dispatch   returned[expert], of a token's experts here;   sums_landed[node, chunk] at the rail peer (stamp, by a
-//   put)
-//              records_landed[node]
-//              sums_landed[node, chunk], of its own tokens    nothing: `out` is written
+//              returned[expert] and sums_landed[node,         nothing: `out` is written
+//              chunk], of this rank's own tokens
 //
 // A token's results are summed where they come back: at its own rank, or in another node at its rail peer.  From there
-// one row crosses, whatever the token has in that node.
+// one row crosses, whatever the token has in that node.  Own tokens are summed by those that compute, after their
+// tiles: most tokens have a result among the last, and then all of a rank's memory bandwidth is free for it.
 //
 // Hand-back is that of the dispatch: who returns results, or sums, has the counts of all ranks, so all have finished
 // the launch before.  Records and sums are what puts read, and are settled.
 //
-// A body has, besides what the dispatch needs: expert_of_pair(pair) of this rank's tokens; activate(m, tile);
-// multiply(m, tile), then return_row(tile, i, to) for each row; and clear_sum, add(from), store_sum(to),
-// write_out(token) for sums.
+// A body has, besides what the dispatch needs: expert_of_pair(pair) of this rank's tokens; activate(tile);
+// multiply(tile), then return_rows(tile, first, some, to_at) for all rows and write_rows(tile); and clear_sum,
+// add(from), store_sum(to), write_out(token) for sums.
 #pragma once
 
+#include "core/store_each.h"
 #include "ops/moe/moe_dispatch_protocol.h"
 #include "ops/moe/moe_layer_layout.h"
 
@@ -31,8 +33,22 @@ struct LayerTile : ExpertTile {
   bool is_second = false;
 };
 
-// Calls body(tile) for the tiles of one worker, in order, until body returns false.  Experts go in groups: all tiles of
-// the first GEMM of a group, then those of the second, which so find their activations made or being made.
+// Experts go in groups; a group has at least group_tiles of the first GEMM, or is the last.
+MK_PROTOCOL
+template <Machine M>
+MK_HD int end_of_group(M& m, const LayerLayout& layout, int begin) {
+  int end = begin;
+  int64_t tiles = 0;
+  for_each_expert(m, layout, begin, layout.local_experts(), [&](int expert, int64_t, int64_t rows, int) {
+    tiles += ceil_div<int64_t>(rows, layout.tile_m) * layout.act_blocks();
+    end = expert + 1;
+    return tiles < layout.group_tiles;
+  });
+  return end;
+}
+
+// Calls body(tile) for the tiles of one worker, in order, until body returns false: the first GEMM of a group, then the
+// second of the group before.  So a tile of the second GEMM finds its activations made, and they are not old.
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool for_each_tile(M& m, const LayerLayout& layout, const Post& post, Body&& body) {
@@ -58,16 +74,17 @@ MK_HD bool for_each_tile(M& m, const LayerLayout& layout, const Post& post, Body
       return true;
     });
   };
-  for (int first = 0, last = 0; first < layout.local_experts(); first = last) {
-    int64_t tiles = 0;
-    for_each_expert(m, layout, first, layout.local_experts(), [&](int expert, int64_t, int64_t rows, int) {
-      tiles += ceil_div<int64_t>(rows, layout.tile_m) * layout.act_blocks();
-      last = expert + 1;
-      return tiles < layout.group_tiles;
-    });
-    if (!pass(first, last, false) || !pass(first, last, true)) return false;
+  // [begin, end) of the group in hand; the one before it has had its first GEMM only.
+  int before_begin = 0;
+  int begin = 0;
+  while (begin < layout.local_experts()) {
+    const int end = end_of_group(m, layout, begin);
+    if (!pass(begin, end, false)) return false;
+    if (begin > 0 && !pass(before_begin, begin, true)) return false;
+    before_begin = begin;
+    begin = end;
   }
-  return true;
+  return pass(before_begin, begin, true);
 }
 
 // The load job's part.
@@ -75,8 +92,9 @@ MK_PROTOCOL
 template <Machine M>
 MK_HD bool load_step(M& m, const LayerLayout& layout, const LayerTile& tile) {
   if (!tile.is_second) return load_step(m, static_cast<const Layout&>(layout), static_cast<const ExpertTile&>(tile));
-  const uint64_t due = read_due(m, layout.plan_at(m.rank(), layout.due_word(tile.block)));
-  if (!m.wait(layout.activated(tile.block), due * layout.act_blocks(), tile.number)) return false;
+  const Place due = layout.plan_at(m.rank(), layout.due_word(tile.block));
+  const auto times = static_cast<uint64_t>(layout.act_blocks());
+  if (!wait_due(m, {layout.activated(tile.block), due, times}, tile.number)) return false;
   m.load(layout.activation_at(m.rank(), tile.row), tile.rows * layout.act_bytes());
   return true;
 }
@@ -86,15 +104,19 @@ MK_PROTOCOL
 template <Machine M>
 MK_HD void tell_activated(M& m, const LayerLayout& layout, const LayerTile& tile) {
   const Range cols = block_range(layout.inter, layout.act_tile_n, tile.col_block);
-  for (int i = 0; i < tile.rows; ++i) {
-    Place to = layout.activation_at(m.rank(), tile.row + i);
-    to.offset += cols.first * layout.element_bytes;
-    m.store(to, cols.count * layout.element_bytes);
+  for (int first = 0; first < tile.rows; first += kMostValues) {
+    const auto to_at = [&](int i) {
+      Place to = layout.activation_at(m.rank(), tile.row + first + i);
+      to.offset += cols.first * layout.element_bytes;
+      return to;
+    };
+    store_each(m, min_of(kMostValues, tile.rows - first), to_at, cols.count * layout.element_bytes);
   }
   m.add(Signal{m.rank(), layout.activated(tile.block)}, tile.rows);
 }
 
-// The store job's part, of the second GEMM: each row goes to the rank that delivered it.
+// The store job's part, of the second GEMM: each row goes to the rank that delivered it.  return_rows says where; the
+// body writes them then or, at the latest, in write_rows.
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void return_rows(M& m, const LayerLayout& layout, const LayerTile& tile, Body& body) {
@@ -111,56 +133,52 @@ MK_HD void return_rows(M& m, const LayerLayout& layout, const LayerTile& tile, B
     const int some = min_of(kMostValues, tile.rows - first);
     const auto ranks = word_of_rows(first, some, 1);
     const auto pairs = word_of_rows(first, some, 2);
-    for (int i = 0; i < some; ++i) {
-      const int rank = static_cast<int>(ranks[i]);
-      Place to = layout.returned_at(world.rank_at(node, world.local_of(rank)), world.node_of(rank), pairs[i]);
+    const auto to_at = [&](int i) {
+      const int rank = static_cast<int>(ranks.own(i));
+      Place to = layout.returned_at(world.rank_at(node, world.local_of(rank)), world.node_of(rank), pairs.own(i));
       to.offset += cols.first * layout.element_bytes;
-      body.return_row(tile, first + i, to);
-      m.store(to, cols.count * layout.element_bytes);
-    }
+      return to;
+    };
+    body.return_rows(tile, first, some, to_at);
+    store_each(m, some, to_at, cols.count * layout.element_bytes);
   }
+  body.write_rows(tile);
   const int in_node = world.local_of(m.rank()) * layout.local_experts() + tile.expert;
   for (int step = 0; step < world.ranks; ++step) {
     const int local = world.local_of(peer_at(world, m.rank(), step));
     uint64_t rows = 0;
     for (int first = 0; first < tile.rows; first += kMostValues) {
       const int some = min_of(kMostValues, tile.rows - first);
-      const auto ranks = word_of_rows(first, some, 1);
-      for (int i = 0; i < some; ++i) rows += world.local_of(static_cast<int>(ranks[i])) == local ? 1 : 0;
+      rows += word_of_rows(first, some, 1).count_if(some, [&](uint32_t rank) {
+        return world.local_of(static_cast<int>(rank)) == local;
+      });
     }
     if (rows > 0) m.add(Signal{world.rank_at(node, local), layout.returned(in_node)}, rows);
   }
 }
 
+// Waits for results of pairs of the rail peer in `node` and hands them to the body; at most kMostValues pairs.
+// expert_of(i) is the expert that pair i names, or -1; own_expert_of(i) the same, for a thread that asks for itself.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void compute(M& m, const LayerLayout& layout, const Post& post, Body& body) {
-  for_each_tile(m, layout, post, [&](const LayerTile& tile) {
-    if (!load_step(m, layout, tile)) return false;
-    m.note(Event{EventKind::kTileBegin, tile.number, m.rank()});
-    if (tile.is_second) {
-      body.multiply(tile);
-      return_rows(m, layout, tile, body);
-    } else {
-      body.activate(tile);
-      tell_activated(m, layout, tile);
-    }
-    m.note(Event{EventKind::kTileEnd, tile.number, m.rank()});
-    return true;
-  });
-}
-
-// Adds the result of a pair of the rail peer in `node`, which names this expert, if the expert is in this node.
-MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD bool add_result(M& m, const LayerLayout& layout, int node, int64_t pair, int expert, Body& body) {
+template <Machine M, class Body, class ExpertOf, class OwnExpertOf>
+MK_HD bool add_results(M& m, const LayerLayout& layout, int node, int64_t first_pair, int pairs, Body& body,
+                       const ExpertOf& expert_of, const OwnExpertOf& own_expert_of) {
   const int here = m.world().node_of(m.rank());
-  if (expert < 0 || layout.node_of_expert(expert) != here) return true;
-  const int in_node = expert - layout.first_expert_of_node(here);
-  const uint64_t due = read_due(m, layout.due_back_at(m.rank(), in_node));
-  if (!m.wait(layout.returned(in_node), due * layout.col_blocks(), pair)) return false;
-  m.load(layout.returned_at(m.rank(), node, pair), layout.row_bytes());
-  body.add(layout.returned_at(m.rank(), node, pair));
+  const auto is_here = [&](int expert) { return expert >= 0 && layout.node_of_expert(expert) == here; };
+  const auto due = [&](int i) {
+    const int expert = own_expert_of(i);
+    if (!is_here(expert)) return DueWait{};
+    const int in_node = expert - layout.first_expert_of_node(here);
+    return DueWait{layout.returned(in_node), layout.due_back_at(m.rank(), in_node),
+                   static_cast<uint64_t>(layout.col_blocks())};
+  };
+  if (!wait_each_due(m, pairs, due, first_pair)) return false;
+  for (int i = 0; i < pairs; ++i) {
+    if (!is_here(expert_of(i))) continue;
+    const Place from = layout.returned_at(m.rank(), node, first_pair + i);
+    m.load(from, layout.row_bytes());
+    body.add(from);
+  }
   return true;
 }
 
@@ -173,9 +191,10 @@ MK_HD bool sum_for_peer(M& m, const LayerLayout& layout, int node, int64_t index
   for (int first = 0; first < layout.topk; first += kMostValues) {
     const int some = min_of(kMostValues, layout.topk - first);
     const auto ids = m.read_list(layout.record_in_at(m.rank(), node, index, 1 + first), some, kWord);
-    for (int i = 0; i < some; ++i) {
-      const int64_t pair = token * layout.topk + first + i;
-      if (!add_result(m, layout, node, pair, static_cast<int>(ids[i]), body)) return false;
+    if (!add_results(
+            m, layout, node, token * layout.topk + first, some, body, [&](int i) { return static_cast<int>(ids[i]); },
+            [&](int i) { return static_cast<int>(ids.own(i)); })) {
+      return false;
     }
   }
   body.store_sum(layout.sum_out_at(m.rank(), node, index));
@@ -187,11 +206,14 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool sum_for_peers(M& m, const LayerLayout& layout, const Post& post, Body& body) {
   const int here = m.world().node_of(m.rank());
+  if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
+  const bool is_refused = m.read(layout.plan_at(m.rank(), layout.status_word())) != 0;
   for (int step = 1; step < m.world().nodes; ++step) {
     const int node = layout.source_node_at(m.rank(), step);
     const int peer = m.world().rank_at(node, m.world().local_of(m.rank()));
     const int64_t rows = m.read(layout.counts_at(m.rank(), peer, m.epoch(), layout.crossing_word(here)));
     if (rows > 0 && !m.wait_stamp(layout.records_landed(node), here_in(m.epoch()), -1)) return false;
+    if (is_refused) continue;
     for (int chunk = post.index; int64_t{chunk} * layout.chunk_rows < rows; chunk += post.count) {
       const Range range = block_range(rows, layout.chunk_rows, chunk);
       for (int64_t i = range.first; i < range.first + range.count; ++i) {
@@ -214,9 +236,11 @@ template <Machine M, class Body>
 MK_HD bool sum_own(M& m, const LayerLayout& layout, int64_t token, Body& body) {
   const int here = m.world().node_of(m.rank());
   body.clear_sum();
-  for (int slot = 0; slot < layout.topk; ++slot) {
-    const int64_t pair = token * layout.topk + slot;
-    if (!add_result(m, layout, here, pair, body.expert_of_pair(pair), body)) return false;
+  for (int first = 0; first < layout.topk; first += kMostValues) {
+    const int64_t pair = token * layout.topk + first;
+    const auto expert_of = [&](int i) { return body.expert_of_pair(pair + i); };
+    const int some = min_of(kMostValues, layout.topk - first);
+    if (!add_results(m, layout, here, pair, some, body, expert_of, expert_of)) return false;
   }
   for (int step = 1; step < m.world().nodes; ++step) {
     const int node = wrap(here + step, m.world().nodes);
@@ -236,22 +260,42 @@ MK_HD bool sum_own(M& m, const LayerLayout& layout, int64_t token, Body& body) {
   return true;
 }
 
-// First for others, who wait for it.
+// This worker's part of the rank's own tokens.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD bool combine(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+MK_HD bool sum_tokens(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+  if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
   if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return true;
-  if (!sum_for_peers(m, layout, post, body)) return false;
+  if (m.world().nodes > 1 && !wait_for_lists(m, layout)) return false;  // they say where a token crossed
   for (int64_t token = post.index; token < body.tokens(); token += post.count) {
     if (!sum_own(m, layout, token, body)) return false;
   }
   return true;
 }
 
-// Tokens, lists and records.
 MK_PROTOCOL
-template <Machine M>
-MK_HD void send(M& m, const LayerLayout& layout, const Post& post) {
+template <Machine M, class Body>
+MK_HD void compute(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+  const bool is_done = for_each_tile(m, layout, post, [&](const LayerTile& tile) {
+    if (!load_step(m, layout, tile)) return false;
+    m.note(Event{EventKind::kTileBegin, tile.number, m.rank()});
+    if (tile.is_second) {
+      body.multiply(tile);
+      return_rows(m, layout, tile, body);
+    } else {
+      body.activate(tile);
+      tell_activated(m, layout, tile);
+    }
+    m.note(Event{EventKind::kTileEnd, tile.number, m.rank()});
+    return true;
+  });
+  if (is_done) sum_tokens(m, layout, post, body);
+}
+
+// Tokens, lists and records; then sums of what came back of the tokens that others sent here.
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD void send(M& m, const LayerLayout& layout, const Post& post, Body& body) {
   if (!wait_for_lists(m, layout)) return;
   const int here = m.world().node_of(m.rank());
   for (int step = 1; step < m.world().nodes; ++step) {
@@ -267,14 +311,15 @@ MK_HD void send(M& m, const LayerLayout& layout, const Post& post) {
                   .stamp = here_in(m.epoch())};
     if (!m.put(put, peer)) return;
   }
-  m.settle();
+  if (sum_for_peers(m, layout, post, body)) m.settle();
 }
 
+// The roles besides compute.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD void dispatch(M& m, const LayerLayout& layout, const Post& post, Body& body) {
-  if (!route(m, layout, post, body) || !deliver(m, layout, post) || !combine(m, layout, post, body)) return;
-  if (m.world().nodes > 1) m.settle();
+MK_HD void communicate(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+  if (post.role == LayerLayout::kSend) return send(m, layout, post, body);
+  dispatch(m, static_cast<const Layout&>(layout), post, body);
 }
 
 // A worker's launch.
@@ -282,8 +327,7 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void work(M& m, const LayerLayout& layout, const Post& post, Body& body) {
   if (post.role == LayerLayout::kCompute) return compute(m, layout, post, body);
-  if (post.role == LayerLayout::kSend) return send(m, layout, post);
-  dispatch(m, layout, post, body);
+  communicate(m, layout, post, body);
 }
 
 }  // namespace mk::moe

@@ -24,7 +24,7 @@ std::vector<uint64_t> window_bytes(const Layout& layout) {
 }
 
 std::string signal_name(const Layout& layout, uint32_t signal) {
-  if (signal < layout.histograms()) return fmt::format("counted[rank {}]", signal);
+  if (signal < layout.histograms()) return fmt::format("counted[rank {}]", signal % layout.world.size());
   if (signal == layout.histograms()) return "histograms";
   if (signal == layout.summed()) return "summed";
   if (signal == layout.listed()) return "listed";

@@ -175,12 +175,14 @@ struct Layout {
     return in_node % local_experts() * world.ranks + wrap(world.local_of(rank) - local, world.ranks);
   }
 
-  // Signals.  counted: a rank's Counts of this launch are here.  histograms, summed, listed: this rank's dispatch
-  // workers have counted all slices, summed over them, listed their pairs.  planned: the plan of this launch stands.
-  // arrived: rows that came into a block, over all launches.  list_landed and landed, stamps: what came over the rail
-  // from a node.
-  MK_HD constexpr uint32_t counted(int rank) const { return static_cast<uint32_t>(rank); }
-  MK_HD constexpr uint32_t histograms() const { return static_cast<uint32_t>(world.size()); }
+  // Signals.  counted, stamps, by the launch's parity: a rank's Counts of this launch are here.  histograms, summed,
+  // listed: this rank's dispatch workers have counted all slices, summed over them, listed their pairs.  planned: the
+  // plan of this launch stands. arrived: rows that came into a block, over all launches.  list_landed and landed,
+  // stamps: what came over the rail from a node.
+  MK_HD constexpr uint32_t counted(int rank, uint64_t epoch) const {
+    return static_cast<uint32_t>(epoch % 2 * world.size() + rank);
+  }
+  MK_HD constexpr uint32_t histograms() const { return static_cast<uint32_t>(2 * world.size()); }
   MK_HD constexpr uint32_t summed() const { return histograms() + 1; }
   MK_HD constexpr uint32_t listed() const { return histograms() + 2; }
   MK_HD constexpr uint32_t planned() const { return histograms() + 3; }

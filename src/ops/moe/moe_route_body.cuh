@@ -111,25 +111,28 @@ class RouteBody {
     m.store(layout_.plan_at(view_.rank, 0), layout_.plan_bytes());
   }
 
- private:
-  struct Both {
-    uint32_t pairs = 0;
-    uint32_t firsts = 0;
-  };
-
+ protected:
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ uint32_t* words(const Place& at) const {
     return reinterpret_cast<uint32_t*>(view_.windows.resolve(layout_.world, at));
   }
   __device__ uint32_t read(const Place& at) const { return *static_cast<const volatile uint32_t*>(words(at)); }
-  __device__ int num_slices() const { return layout_.num_slices(operands_.tokens); }
-
   __device__ int64_t id_of(int64_t pair) const {
     const std::byte* const ids = view_.windows.inputs[kIdsInput];
     if (operands_.ids == MoeIds::Type::kInt32) return reinterpret_cast<const int32_t*>(ids)[pair];
     return reinterpret_cast<const int64_t*>(ids)[pair];
   }
   __device__ int expert_of(int64_t id) const { return id < 0 || id >= layout_.experts ? -1 : static_cast<int>(id); }
+
+  const RankView& view_;
+
+ private:
+  struct Both {
+    uint32_t pairs = 0;
+    uint32_t firsts = 0;
+  };
+
+  __device__ int num_slices() const { return layout_.num_slices(operands_.tokens); }
   __device__ uint32_t weight_of(int64_t pair) const {
     if (!operands_.has_weights) return __float_as_uint(1.0f);
     return reinterpret_cast<const uint32_t*>(view_.windows.inputs[kWeightsInput])[pair];
@@ -246,7 +249,6 @@ class RouteBody {
     return place;
   }
 
-  const RankView& view_;
   const Layout& layout_;
   const Operands& operands_;
   uint32_t* const next_;

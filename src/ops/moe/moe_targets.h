@@ -22,6 +22,7 @@ struct Cut {
 // The roles of a rank, by the caller's split or chosen.
 Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats);
 
+Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles);
 Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles);
 
 // Plans and launches some of the ranks: what moe_dispatch_gemm does for all.

@@ -60,6 +60,19 @@ void SimMemory::copy(const Actor& actor, const Place& to, const Place& from, uin
   std::memcpy(at(to, actor.epoch), at(from, actor.epoch), bytes);
 }
 
+std::vector<std::byte> SimMemory::take(const Actor& actor, const Place& from, uint64_t bytes) {
+  if (!core_.spec.with_data || bytes == 0 || !inside(actor, from, bytes)) return {};
+  read(actor, from, bytes);
+  const std::byte* const first = at(from, actor.epoch);
+  return {first, first + bytes};
+}
+
+void SimMemory::bring(const Actor& actor, const Place& to, const std::vector<std::byte>& bytes) {
+  if (bytes.empty() || !inside(actor, to, bytes.size())) return;
+  write(actor, to, bytes.size());
+  std::memcpy(at(to, actor.epoch), bytes.data(), bytes.size());
+}
+
 bool SimMemory::inside(const Actor& actor, const Place& place, uint64_t bytes) {
   if (is_input(place.window)) return true;
   const uint64_t index = uint64_t{place.window} - kFirstOperatorWindow;

@@ -43,6 +43,10 @@ class SimMemory {
   void write(const Actor& actor, const Place& to, uint64_t bytes);  // the bytes themselves are the caller's
   void copy(const Actor& actor, const Place& to, const Place& from, uint64_t bytes);
 
+  // The same in two halves, with time between them.
+  std::vector<std::byte> take(const Actor& actor, const Place& from, uint64_t bytes);
+  void bring(const Actor& actor, const Place& to, const std::vector<std::byte>& bytes);
+
   Actor actor(const Worker& worker, int64_t subject) const;
 
   ClockSnapshot release(const Worker& worker);

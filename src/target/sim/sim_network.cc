@@ -128,8 +128,36 @@ void SimNetwork::start(int rank, const Command& command, uint64_t ticket, const 
       std::max(occupy(end.out, ends_[command.to_rank].in, now, duration), core_.move_put(rank, command.bytes));
   ++end.in_flight;
   end.bytes += command.bytes;
-  core_.scheduler.call_after(left - now + core_.disturbance.vary(costs.nic_latency),
+  const Time latency = core_.disturbance.vary(costs.nic_latency);
+  if (core_.disturbance.happens_one_in(3)) {
+    core_.scheduler.call_after(left - now,
+                               [this, rank, command, ticket, origin] { take_along(rank, command, ticket, origin); });
+    return;
+  }
+  core_.scheduler.call_after(left - now + latency,
                              [this, rank, command, ticket, origin] { land(rank, command, ticket, origin); });
+}
+
+// The put's bytes are copied now, so that it may complete before it lands, as over tcp.
+void SimNetwork::take_along(int rank, const Command& command, uint64_t ticket, const Origin& origin) {
+  if (core_.stopped()) return;
+  const Time latency = core_.spec.costs.nic_latency;
+  auto taken = std::make_shared<Taken>();
+  if (origin.clock != nullptr) {
+    taken->put = memory_.start_put(rank, ticket, *origin.clock);
+    taken->bytes = memory_.take({taken->put.thread, &taken->put.clock, origin.epoch, origin.subject},
+                                Place{command.from_window, rank, command.from_offset}, command.bytes);
+  }
+  core_.scheduler.call_after(core_.disturbance.vary(latency),
+                             [this, rank, ticket, taken] { complete(rank, ticket, taken->put.clock); });
+  core_.scheduler.call_after(core_.disturbance.vary(2 * latency), [this, rank, command, origin, taken] {
+    if (core_.stopped()) return;
+    if (origin.clock != nullptr) {
+      memory_.bring({taken->put.thread, &taken->put.clock, origin.epoch, origin.subject},
+                    Place{command.to_window, static_cast<int>(command.to_rank), command.to_offset}, taken->bytes);
+    }
+    pay(rank, command, origin.clock == nullptr ? nullptr : std::make_shared<const Clock>(taken->put.clock));
+  });
 }
 
 void SimNetwork::land(int rank, const Command& command, uint64_t ticket, const Origin& origin) {
@@ -142,15 +170,18 @@ void SimNetwork::land(int rank, const Command& command, uint64_t ticket, const O
     memory_.copy(actor, Place{command.to_window, to, command.to_offset},
                  Place{command.from_window, rank, command.from_offset}, command.bytes);
   }
-  const ClockSnapshot paid_with = origin.clock == nullptr ? nullptr : std::make_shared<const Clock>(put.clock);
-  const Signal signal{to, command.signal_index};
-  if (command.stamp != 0) {
-    signals_.stamp(signal, command.stamp, paid_with, rank);
-  } else {
-    signals_.pay(signal, command.amount, paid_with, rank);
-  }
+  pay(rank, command, origin.clock == nullptr ? nullptr : std::make_shared<const Clock>(put.clock));
   core_.scheduler.call_after(core_.disturbance.vary(core_.spec.costs.nic_latency),
                              [this, rank, ticket, clock = std::move(put.clock)] { complete(rank, ticket, clock); });
+}
+
+void SimNetwork::pay(int rank, const Command& command, const ClockSnapshot& with) {
+  const Signal signal{static_cast<int>(command.to_rank), command.signal_index};
+  if (command.stamp != 0) {
+    signals_.stamp(signal, command.stamp, with, rank);
+  } else {
+    signals_.pay(signal, command.amount, with, rank);
+  }
 }
 
 void SimNetwork::complete(int rank, uint64_t ticket, const Clock& clock) {

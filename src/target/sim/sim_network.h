@@ -2,7 +2,8 @@
 // target/sim/sim_network.h — rings, proxies and the links between nodes.
 //
 // The ring is core/ring.h itself.  A put reads its source and writes its destination when it lands,
-// pays its signal then, and completes later; puts land in any order their varied latencies give.
+// pays its signal then, and completes later; puts land in any order their varied latencies give.  Where times are
+// disturbed, some puts read their source earlier and may complete before they land.
 #pragma once
 
 #include <cstdint>
@@ -58,10 +59,18 @@ class SimNetwork {
     uint64_t bytes = 0;
   };
 
+  // A put that has read its source.
+  struct Taken {
+    PutClock put;
+    std::vector<std::byte> bytes;
+  };
+
   void run_proxy(int rank);
   Time next_look(Time full_since) const;
   void start(int rank, const Command& command, uint64_t ticket, const Origin& origin);
   void land(int rank, const Command& command, uint64_t ticket, const Origin& origin);
+  void take_along(int rank, const Command& command, uint64_t ticket, const Origin& origin);
+  void pay(int rank, const Command& command, const ClockSnapshot& with);
   void complete(int rank, uint64_t ticket, const Clock& clock);
 
   SimCore& core_;

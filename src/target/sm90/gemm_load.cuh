@@ -8,11 +8,15 @@
 #include "base/math.h"
 #include "mkernel/types.h"
 #include "target/sm90/gemm_shared.cuh"
+#include "target/sm90/result_boxes.h"
 
 namespace mk::sm90 {
 
-template <class Config, class Element, BOrder kOrder>
+// kMayGate: some tiles have a right operand of gate and up (make_gated_map).
+template <class Config, class Element, BOrder kOrder, bool kMayGate = false>
 class LoadJob {
+  static_assert(!kMayGate || (kOrder == BOrder::kNK && Config::kCluster == 1));
+
  public:
   __device__ explicit LoadJob(GemmShared<Config, Element>& shared) : shared_(shared) {
     prepare_loads(shared);
@@ -108,7 +112,11 @@ class LoadJob {
   __device__ void load_b(const TileOperands& of, const TileCoords& at, int block, int stage) {
     const int k = block * Config::kTileK;
     const int first = Config::kCluster > 1 ? static_cast<int>(block_in_cluster()) * kCols : 0;
-    if constexpr (kOrder == BOrder::kNK) {
+    if (kMayGate && of.is_gated) {
+      const int32_t from[5] = {k, 0, 0, at.col / (2 * GatedColumns::kTurn), at.b_shard};
+      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.b[stage], of.b, from,
+                                &shared_.full[stage]);
+    } else if constexpr (kOrder == BOrder::kNK) {
       const int32_t from[3] = {k, at.col + first, at.b_shard};
       load_box(of.b, stage, first * Config::kTileK, from);
     } else {

@@ -60,11 +60,8 @@ class MathsJob {
       }
     }
     for (; block < tile.k_blocks; ++block) multiply_block(sums, block);
-    wgmma_wait<0>();
-#pragma unroll
-    for (int slab = 0; slab < Config::kSlabs; ++slab) wgmma_results(sums[slab]);
-    release_stage_before();
-    round(sums, tile.row + part_row(), tile.col + part_col() / Results::kFold, hook);
+    end_sums(sums);
+    round(sums, tile, hook);
     pending_ = true;
     if constexpr (kStaging == Staging::kImage) pending_cols_ = tile.cols - part_col() / Results::kFold;
   }
@@ -83,19 +80,14 @@ class MathsJob {
   __device__ void finish() {
     if (!pending_) return;
 #pragma unroll
-    for (int box = 0; box < Results::kPerPart; ++box) {
-      if constexpr (Results::kLastThroughA) {
-        write_box(box, last_box(shared_, consumer(), box));
-        tell(&shared_.last_full[consumer()][box]);
-      } else {
-        hand_out(box);
-      }
-    }
+    for (int box = 0; box < Results::kPerPart; ++box) hand_out_last(box);
   }
 
  private:
   template <class, class, BOrder, Staging, class>
   friend class MathsJob;
+  template <class, class, BOrder, class, class>
+  friend class MixedMathsJob;
 
   // Registers are scarce here: what is cheap to work out again is not kept.
   __device__ static int consumer() { return static_cast<int>(threadIdx.x) / 128 - 1; }
@@ -137,6 +129,14 @@ class MathsJob {
     ++cursor_;
   }
 
+  // After a tile's last block of k.
+  __device__ void end_sums(Sums& sums) {
+    wgmma_wait<0>();
+#pragma unroll
+    for (int slab = 0; slab < Config::kSlabs; ++slab) wgmma_results(sums[slab]);
+    release_stage_before();
+  }
+
   // Rows of 128 bytes in groups of 8.  [N,K]: as A, 16 of k are 32 bytes on.  [K,N]: boxes of 64 columns,
   // in each k by k.
   __device__ static uint64_t operand_b(uint32_t b, int step) {
@@ -147,19 +147,21 @@ class MathsJob {
     }
   }
 
-  template <class Hook>
-  __device__ void round(Sums& sums, int first_row, int first_col, const Hook& hook) {
-    static_assert(Hook::kFold == Results::kFold);
-    const int own_row = first_row + Fragment::sum_row(thread(), 0);
-    const int own_col = first_col + Fragment::sum_col(thread(), 0);
+  // R: the results of this tile.
+  template <class R = Results, class Hook>
+  __device__ void round(Sums& sums, const MathsTile& tile, const Hook& hook) {
+    static_assert(Hook::kFold == R::kFold && R::kElementBytes == Results::kElementBytes &&
+                  R::kWords <= Results::kWords);
+    const int own_row = tile.row + part_row() + Fragment::sum_row(thread(), 0);
+    const int own_col = tile.col + part_col() / R::kFold + Fragment::sum_col(thread(), 0);
 #pragma unroll
     for (int slab = 0; slab < Config::kSlabs; ++slab) {
 #pragma unroll
-      for (int i = 0; i < Results::kPartN / 2; i += 2) {
+      for (int i = 0; i < R::kPartN / 2; i += 2) {
         const int row = own_row + slab * 64 + Fragment::sum_row(0, i);
         const int col = own_col + Fragment::sum_col(0, i);
         float(&d)[Config::kPartN / 2] = sums[slab];
-        if constexpr (Results::kFold == 1) {
+        if constexpr (R::kFold == 1) {
           hook(d[i], d[i + 1], row, col);
           keep(slab, i, d[i], d[i + 1]);
         } else {
@@ -187,19 +189,32 @@ class MathsJob {
     return word;
   }
 
+  template <class R = Results>
   __device__ void hand_out(int box) {
     const int buffer = c_cursor_.slot;
     wait_phase(&shared_.c_empty[consumer()][buffer], c_cursor_.phase ^ 1);
-    write_box(box, shared_.c[consumer()][buffer]);
+    write_box<R>(box, shared_.c[consumer()][buffer]);
     tell(&shared_.c_full[consumer()][buffer]);
     ++c_cursor_;
   }
 
+  // Of the block's last tile.
+  template <class R = Results>
+  __device__ void hand_out_last(int box) {
+    if constexpr (R::kLastThroughA) {
+      write_box<R>(box, last_box(shared_, consumer(), box));
+      tell(&shared_.last_full[consumer()][box]);
+    } else {
+      hand_out<R>(box);
+    }
+  }
+
+  template <class R = Results>
   __device__ void write_box(int box, Element* to) {
-    const int across = box % Results::kAcross;
-    const uint32_t* words = pending_words_[box / Results::kAcross] + across * 16;
-    const int width = Results::is_narrow(across * Results::kCols) ? Results::kNarrow : Results::kCols;
-    const int cols = kStaging == Staging::kImage ? pending_cols_ - across * Results::kCols : width;
+    const int across = box % R::kAcross;
+    const uint32_t* words = pending_words_[box / R::kAcross] + across * 16;
+    const int width = R::is_narrow(across * R::kCols) ? R::kNarrow : R::kCols;
+    const int cols = kStaging == Staging::kImage ? pending_cols_ - across * R::kCols : width;
     if constexpr (Results::kElementBytes == 2) {
       write_pairs(words, width, cols, to);
     } else {

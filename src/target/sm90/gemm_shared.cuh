@@ -51,7 +51,8 @@ struct GemmShared {
 struct TileOperands {
   const CUtensorMap* a = nullptr;
   const CUtensorMap* b = nullptr;
-  int k_blocks = 1;  // at least 1; see blocks_of_k
+  int k_blocks = 1;       // at least 1; see blocks_of_k
+  bool is_gated = false;  // `b` is a gated map; only for a LoadJob that may gate
 };
 
 template <class Config>

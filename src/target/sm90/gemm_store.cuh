@@ -61,6 +61,27 @@ class StoreJob {
     return after > 0 ? store<Results>(send_box) : store_last<Results>(send_box);
   }
 
+  // A whole warp takes the boxes: calls read_box(box, row, col) in all lanes for each.
+  template <class Results, class ReadBox>
+  __device__ void read(ReadBox&& read_box) {
+    for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
+      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+        wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
+        read_box(shared_.c[consumer][cursor_.slot], Results::row_of(consumer, box), Results::col_of(consumer, box));
+        __syncwarp();
+        if (is_one_lane()) ptx::mbarrier_arrive(&shared_.c_empty[consumer][cursor_.slot]);
+      }
+    }
+    ++tiles_;
+  }
+
+  // Lanes beside the one that stores a tile keep step.
+  template <class Results>
+  __device__ void pass() {
+    for (int box = 0; box < Results::kPerPart; ++box) ++cursor_;
+    ++tiles_;
+  }
+
   // Everything sent so far has been read: shared memory may go.  It lands before the kernel ends.
   __device__ void finish_reads() { ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{}); }
 

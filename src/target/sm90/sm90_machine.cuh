@@ -13,6 +13,7 @@
 #include "core/crew.h"
 #include "core/machine.h"
 #include "core/rank_view.h"
+#include "core/wait_due.h"
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/pace.cuh"
 #include "target/sm90/ptx.cuh"
@@ -26,10 +27,11 @@ template <Crew C, class Pace = NoPace>
 class Sm90Machine {
  public:
   // `worker` is its number in the rank; `pieces` is empty for one that never copies.  Jobs of a worker that wait at the
-  // same time are parts 0 and 1 of it.
+  // same time are parts 0 and 1 of it.  Crews that share a part also share a word, zero at first, in shared memory: the
+  // first of them that fails leaves the record.
   __device__ Sm90Machine(const RankView& view, const Post& post, int worker, const BulkPieces& pieces, const Pace& pace,
-                         int part = 0)
-      : view_(view), post_(post), worker_(worker), part_(part), copier_(pieces), pace_(pace) {}
+                         int part = 0, uint32_t* failed = nullptr)
+      : view_(view), post_(post), worker_(worker), part_(part), failed_(failed), copier_(pieces), pace_(pace) {}
 
   __device__ const WorldShape& world() const { return view_.world; }
   __device__ int rank() const { return view_.rank; }
@@ -53,6 +55,32 @@ class Sm90Machine {
 
   __device__ bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return wait(signal, wanted, subject); }
   __device__ bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return wait(signal, stamp, subject); }
+
+  // A lane for each, and then one after the other those that were not there at once.
+  template <class Of>
+  __device__ bool wait_each_due(int count, const Of& of, int64_t subject) requires std::same_as<C, WarpCrew> {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    DueWait own;
+    if (lane < count) own = of(lane);
+    uint64_t wanted = 0;
+    if (own.signal != DueWait::kNoSignal) {
+      const auto* due = reinterpret_cast<const volatile uint32_t*>(view_.windows.resolve(view_.world, own.due));
+      wanted = (uint64_t{due[1]} << 32 | due[0]) * own.times;
+    }
+    bool is_there = wanted == 0;
+    if (!is_there) {
+      const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, own.signal);
+      is_there = SystemAtomics::load_acquire(word) >= wanted;
+    }
+    has_released_ = false;
+    for (uint32_t missing = __ballot_sync(0xffffffffu, !is_there); missing != 0; missing &= missing - 1) {
+      const int which = __ffs(static_cast<int>(missing)) - 1;
+      const uint32_t signal = __shfl_sync(0xffffffffu, own.signal, which);
+      if (!wait(signal, __shfl_sync(0xffffffffu, wanted, which), subject + which)) return false;
+    }
+    __syncwarp();  // what one lane has acquired, the others have
+    return true;
+  }
 
   __device__ void add(const Signal& signal, uint64_t amount) {
     if (crew_.is_leader()) {
@@ -157,6 +185,17 @@ class Sm90Machine {
       pace_.charge(bytes);
       nvlink_bytes_ += bytes;
     }
+  }
+
+  // A lane for each.
+  template <class ToAt>
+  __device__ void store_each(int count, const ToAt& to_at, uint64_t bytes) requires std::same_as<C, WarpCrew> {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const uint32_t far = __ballot_sync(0xffffffffu, lane < count && to_at(lane).rank != view_.rank);
+    has_released_ = false;
+    if (far == 0 || !crew_.is_leader()) return;
+    pace_.charge(__popc(far) * bytes);
+    nvlink_bytes_ += __popc(far) * bytes;
   }
 
   // The crew's threads read by themselves, after the wait that made it visible.
@@ -283,6 +322,7 @@ class Sm90Machine {
                                uint64_t wanted) {
     FaultRecord& record = view_.fault_record(worker_, part);
     if (SystemAtomics::load_acquire(&record.sealed) != 0) return;
+    if (failed_ != nullptr && atomicExch(failed_, 1u) != 0) return;
     record.kind = kind;
     record.rank = view_.rank;
     record.role = post_.role;
@@ -300,6 +340,7 @@ class Sm90Machine {
   const Post post_;
   const int worker_;
   const int part_;
+  uint32_t* const failed_;
   BulkCopier copier_;
   [[no_unique_address]] C crew_;
   [[no_unique_address]] Pace pace_;

@@ -15,6 +15,7 @@
 
 #include "mkernel/types.h"
 #include "target/sm90/ragged_rows.h"
+#include "target/sm90/result_boxes.h"
 
 namespace mk::sm90 {
 
@@ -66,6 +67,15 @@ CUtensorMap make_right_map(const void* b, DType dtype, int64_t n, int64_t k, int
   } else {
     return make_tensor_map(ShardedMatrix{b, dtype, k, n, shards}, Config::kTileK, Config::kTileN / Config::kCluster);
   }
+}
+
+// Gate and up, [shards][2][inter][k], as columns of one right operand in turns (GatedColumns in result_boxes.h), in
+// boxes of kTileN of them.  Nothing is moved for it: a turn is a dimension of its own.
+template <class Config>
+CUtensorMap make_gated_map(const void* b, DType dtype, int64_t inter, int64_t k, int64_t shards) {
+  constexpr int kTurn = GatedColumns::kTurn;
+  const TensorView view{b, dtype, 5, {k, kTurn, 2, inter / kTurn, shards}, {1, k, inter * k, kTurn * k, 2 * inter * k}};
+  return make_tensor_map(view, {{Config::kTileK, kTurn, 2, Config::kTileN / (2 * kTurn), 1}});
 }
 
 }  // namespace mk::sm90

@@ -22,6 +22,11 @@ class ValuesOf<WarpCrew> {
     if (lane < count) mine_ = *reinterpret_cast<const volatile uint32_t*>(first + lane * stride);
   }
   __device__ uint32_t operator[](int i) const { return __shfl_sync(0xffffffffu, mine_, i); }
+  __device__ uint32_t own(int) const { return mine_; }
+  template <class Is>
+  __device__ int count_if(int some, const Is& is) const {
+    return __popc(__ballot_sync(0xffffffffu, static_cast<int>(threadIdx.x) % 32 < some && is(mine_)));
+  }
 
  private:
   uint32_t mine_ = 0;

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_layer_kernel.cuh — the persistent kernel of moe_layer.
+//
+// Blocks are those of moe_kernel.cuh.  Tiles of both GEMMs go through one queue.  The first GEMM's right operand has
+// the columns of gate and up in turns, so SwiGLU is its epilogue.  The second one's rows leave row by row, by the warp
+// of the store job.  When a block has no tiles left, its consumers sum tokens.
+#pragma once
+
+#include "base/cuda_api.h"
+#include "ops/moe/moe_layer_body.cuh"
+#include "ops/moe/moe_layer_protocol.h"
+#include "ops/moe/moe_layer_sm90.h"
+#include "ops/moe/moe_sm90.h"
+#include "ops/moe/row_returner.cuh"
+#include "target/sm90/communication_block.cuh"
+#include "target/sm90/gemm_load.cuh"
+#include "target/sm90/gemm_mixed_maths.cuh"
+#include "target/sm90/gemm_store.cuh"
+#include "target/sm90/sm90_machine.cuh"
+#include "target/sm90/tensor_map.h"
+#include "target/sm90/tile_queue.cuh"
+#include "target/sm90/with_config.cuh"
+
+namespace mk::moe {
+
+// What the jobs must know of a tile.
+struct QueuedLayerTile {
+  LayerTile tile;
+  bool is_here = false;  // its operands came in time
+  bool is_turn = false;  // no tile: tiles of the second GEMM follow, and may wait for what was computed before
+};
+
+template <class Config, class Element>
+struct LayerShared {
+  sm90::GemmShared<Config, Element> gemm;
+  sm90::TileQueue<QueuedLayerTile> tiles;
+  uint32_t failed;  // of the warps that sum
+};
+// The consumers' threads and the warp that stores.
+template <class Config>
+constexpr int kLayerTakers = 128 * Config::kConsumers + 32;
+
+// The jobs beside the maths need more than those of moe_kernel.cuh.
+constexpr int kLayerJobRegisters = 104;
+constexpr int kLayerMathsRegisters = 200;
+static_assert(sm90::registers_fit(kLayerJobRegisters, 2, kLayerMathsRegisters));
+
+template <class Config, class Element>
+constexpr size_t kLayerBlockShared = sm90::kSharedFor<LayerShared<Config, Element>, sm90::BulkBuffers>;
+
+// Of the first and of the second GEMM.
+template <class Config>
+using Activations = sm90::MixedBoxes<Config, 2>;
+template <class Config>
+using Results = sm90::MixedBoxes<Config, 1>;
+
+struct LayerParams {
+  RankView view;
+  LayerLayout layout;
+  LayerOperands operands;
+  CUtensorMap rows;
+  CUtensorMap w13;
+  CUtensorMap activations_out;
+  CUtensorMap activations;
+  CUtensorMap w2;
+  const Route* origins;
+};
+
+template <class Config, class Element>
+__device__ void load_tiles(const LayerParams& p, const Post& post, int worker, LayerShared<Config, Element>& shared) {
+  if (sm90::is_one_lane()) {
+    shared.failed = 0;
+    shared.tiles.prepare(kLayerTakers<Config>);
+    for (const CUtensorMap* map : {&p.rows, &p.w13, &p.activations, &p.w2}) sm90::prefetch_tensor_map(map);
+  }
+  __syncwarp();
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
+  sm90::LoadJob<Config, Element, BOrder::kNK, /*kMayGate=*/true> job(shared.gemm);
+  job.meet();
+  sm90::TileGiver<QueuedLayerTile> giver(shared.tiles);
+  bool alive = true;
+  bool was_second = false;
+  for_each_tile(machine, p.layout, post, [&](const LayerTile& tile) {
+    if (tile.is_second && !was_second && sm90::is_one_lane()) giver.give({.is_turn = true});
+    was_second = tile.is_second;
+    alive = alive && load_step(machine, p.layout, tile);
+    if (sm90::is_one_lane()) giver.give({tile, alive});
+    __syncwarp();
+    const sm90::TileCoords at{
+        .row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
+    if (tile.is_second) {
+      job.load({&p.activations, &p.w2, sm90::blocks_of_k<Config>(p.layout.inter)}, at);
+    } else {
+      job.load({&p.rows, &p.w13, sm90::blocks_of_k<Config>(p.layout.k), /*is_gated=*/true}, at);
+    }
+    return true;
+  });
+  job.finish();
+  if (sm90::is_one_lane()) giver.end();
+  __syncwarp();
+  machine.close();
+}
+
+// Each row times the weight of its pair.  A thread has two rows, eight apart.
+struct Weighted {
+  static constexpr int kFold = 1;
+  float upper;
+  float lower;
+
+  __device__ void operator()(float& x, float& y, int row, int) const {
+    const float weight = (row & 8) == 0 ? upper : lower;
+    x *= weight;
+    y *= weight;
+  }
+};
+
+template <class Config>
+__device__ Weighted weights_of(const LayerParams& p, const LayerTile& tile) {
+  static_assert(Config::kSlabs == 1);
+  const Route* const origins = p.origins + tile.row;
+  const int thread = static_cast<int>(threadIdx.x) - 128;
+  const int part = Config::kConsumersAlongM == 1 ? 0 : thread / 128 * Config::kPartM;
+  const int row = part + sm90::Fragment::sum_row(thread % 128, 0);
+  const auto weight = [&](int of) { return of < tile.rows ? __ldcg(&origins[of].weight) : 0.0f; };
+  return {weight(row), weight(row + 8)};
+}
+
+template <class Config, class Element>
+__device__ void multiply_tiles(const LayerParams& p, LayerShared<Config, Element>& shared) {
+  sm90::MixedMathsJob<Config, Element, BOrder::kNK, Activations<Config>, Results<Config>> job(shared.gemm);
+  sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
+  QueuedLayerTile next;
+  while (tiles.take(next)) {
+    if (next.is_turn) {
+      job.hand_out_all();
+      continue;
+    }
+    const bool is_second = next.tile.is_second;
+    const Weighted weights = is_second ? weights_of<Config>(p, next.tile) : Weighted{};
+    const int k_blocks = sm90::blocks_of_k<Config>(is_second ? p.layout.inter : p.layout.k);
+    job.multiply({.k_blocks = k_blocks}, !is_second, sm90::SwiGlu{}, weights);
+  }
+  job.hand_out_all();
+}
+
+// One warp.
+template <class Config, class Element>
+__device__ void store_tiles(const LayerParams& p, const Post& post, int worker, LayerShared<Config, Element>& shared) {
+  using Boxes = Activations<Config>;
+  sm90::prefetch_tensor_map(&p.activations_out);
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
+  RowReturner<Config, Element, Results<Config>> returner(p.view, p.layout, shared.gemm);
+  sm90::StoreJob<Config, Element>& job = returner.job();
+  sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
+  QueuedLayerTile next;
+  while (tiles.take(next)) {
+    const LayerTile& tile = next.tile;
+    if (next.is_turn) continue;
+    if (tile.is_second) {
+      if (next.is_here) {
+        return_rows(machine, p.layout, tile, returner);
+      } else {
+        returner.drop();
+      }
+      continue;
+    }
+    if (sm90::is_one_lane()) {
+      job.template store<Boxes>([&](const Element* box, int row, int col) {
+        if (!next.is_here || row >= tile.rows) return;
+        const int rows = min_of(Boxes::kRows, tile.rows - row);
+        const auto to = sm90::RaggedRows::box(tile.col_block * Boxes::kTileN + col, static_cast<int>(tile.row) + row,
+                                              rows, Boxes::kRows);
+        sm90::store_result(&p.activations_out, to.at, box);
+      });
+      job.finish();
+    } else {
+      job.template pass<Boxes>();
+    }
+    __syncwarp();
+    if (next.is_here) tell_activated(machine, p.layout, tile);
+  }
+  if (sm90::is_one_lane()) job.finish_reads();
+  machine.close();
+}
+
+// Each warp of the consumers takes tokens of its own.
+template <class Config, class Element>
+__device__ void sum_tokens(const LayerParams& p, const Post& post, int worker, LayerShared<Config, Element>& shared) {
+  constexpr int kWarps = 4 * Config::kConsumers;
+  const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
+  const Post part{post.role, post.index * kWarps + warp, post.count * kWarps};
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/0, &shared.failed);
+  LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, nullptr);
+  sum_tokens(machine, p.layout, part, body);
+  machine.close();
+}
+
+// What a warp that is a worker does: of a communication block, or inside a compute block.
+template <class Element>
+__device__ auto communication(const LayerParams& p) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+    LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, pieces.data);
+    communicate(machine, p.layout, post, body);
+  };
+}
+template <class Element>
+__device__ auto dispatching(const LayerParams& p) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+    LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, pieces.data);
+    dispatch(machine, static_cast<const Layout&>(p.layout), post, body);
+  };
+}
+
+template <class Config, class Element>
+__device__ __forceinline__ void compute_block(const LayerParams& p, const Post& post, int worker, std::byte* memory) {
+  auto& shared = *reinterpret_cast<LayerShared<Config, Element>*>(memory);
+  if (threadIdx.x >= 128) {
+    sm90::begin_jobs<Config>();
+    sm90::take_registers<kLayerMathsRegisters>();
+    multiply_tiles<Config, Element>(p, shared);
+    sum_tokens<Config, Element>(p, post, worker, shared);
+    return;
+  }
+  sm90::give_registers<kLayerJobRegisters>();
+  if (threadIdx.x < 32) return load_tiles<Config, Element>(p, post, worker, shared);
+  if (threadIdx.x < 64) sm90::prepare_stores(shared.gemm);
+  sm90::begin_jobs<Config>();
+  if (threadIdx.x < 64) {
+    store_tiles<Config, Element>(p, post, worker, shared);
+  } else if (threadIdx.x >= 96 && p.layout.roles.has_inside()) {
+    const Post inside = p.layout.roles.post_inside(1, post.index);
+    sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(),
+                                   dispatching<Element>(p));
+  }
+}
+
+template <class Config, class Element>
+__global__ void __launch_bounds__(Config::kThreads, 1) moe_layer_kernel(const __grid_constant__ LayerParams p) {
+  extern __shared__ std::byte dynamic[];
+  std::byte* const memory = sm90::aligned_to_atom(dynamic);
+  const Roster& roles = p.layout.roles;
+  const int compute = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
+  if (compute >= 0) {
+    const Post post{LayerLayout::kCompute, compute, roles.num_compute()};
+    compute_block<Config, Element>(p, post, roles.compute_worker(compute), memory);
+  } else {
+    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, communication<Element>(p));
+  }
+  __syncthreads();
+  sm90::leave_block(p.view, roles);
+}
+
+template <class Config, class Element>
+void launch_layer(const LayerLayout& layout, RankView view, const runtime::Plan& plan, const MoeLayerArgs& args,
+                  cudaStream_t stream) {
+  static_assert(Config::kCluster == 1 && kLayerBlockShared<Config, Element> <= sm90::kSharedLimit);
+  using Boxes = Activations<Config>;
+  static_assert(Boxes::kNarrow == 0 || Boxes::kPartN == Boxes::kNarrow);
+  constexpr int kCols = Boxes::kNarrow > 0 ? Boxes::kNarrow : Boxes::kCols;
+  const DType dtype = args.w2.dtype;
+  LayerParams params{.view = view, .layout = layout, .operands = operands_of(args)};
+  const sm90::ShardedMatrix rows{plan.window(kRowsWindow, view.rank), dtype, layout.k, layout.max_rows, 1};
+  params.rows = sm90::make_tensor_map(rows, Config::kTileK, Config::kTileM);
+  params.w13 = sm90::make_gated_map<Config>(args.w13.data, dtype, layout.inter, layout.k, layout.local_experts());
+  const void* const activations = plan.window(kActivationsWindow, view.rank);
+  const sm90::RaggedRows ragged{.cols = layout.inter, .rows = layout.max_rows, .box_rows = Boxes::kRows};
+  params.activations_out = sm90::make_ragged_map(activations, dtype, ragged, kCols);
+  params.activations = sm90::make_tensor_map(sm90::ShardedMatrix{activations, dtype, layout.inter, layout.max_rows, 1},
+                                             Config::kTileK, Config::kTileM);
+  params.w2 =
+      sm90::make_right_map<Config, BOrder::kNK>(args.w2.data, dtype, layout.n, layout.inter, layout.local_experts());
+  params.origins = reinterpret_cast<const Route*>(plan.window(kOriginsWindow, view.rank));
+  cudaLaunchConfig_t config{};
+  config.gridDim = sm90::num_blocks(layout.roles);
+  config.blockDim = Config::kThreads;
+  config.dynamicSmemBytes = kLayerBlockShared<Config, Element>;
+  config.stream = stream;
+  check_cuda(cudaLaunchKernelEx(&config, moe_layer_kernel<Config, Element>, params), "launch moe_layer");
+}
+
+template <DType kDType>
+void LayerLauncher<kDType>::load() {
+  using Element = sm90::ElementOf<kDType>;
+  sm90::for_each_config<MoeConfigs>([&]<class Config>() {
+    load_kernel(reinterpret_cast<const void*>(moe_layer_kernel<Config, Element>), kLayerBlockShared<Config, Element>);
+  });
+}
+
+template <DType kDType>
+void LayerLauncher<kDType>::launch(const LayerLayout& layout, const RankView& view, const runtime::Plan& plan,
+                                   const MoeLayerArgs& args, Stream stream) {
+  sm90::with_tile<MoeConfigs>({layout.tile_m, layout.tile_n, 1}, [&]<class Config>() {
+    launch_layer<Config, sm90::ElementOf<kDType>>(layout, view, plan, args, static_cast<cudaStream_t>(stream));
+  });
+}
+
+}  // namespace mk::moe

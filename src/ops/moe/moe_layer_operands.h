@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/moe_layer_operands.h — what one rank brings to a launch of a layer of experts.
+#pragma once
+
+#include "mkernel/moe_layer.h"
+#include "ops/moe/moe_operands.h"
+
+namespace mk::moe {
+
+struct LayerOperands {
+  Operands routing;  // tokens, ids and weights
+  const void* w13 = nullptr;
+  const void* w2 = nullptr;
+  void* out = nullptr;
+};
+
+inline LayerOperands operands_of(const MoeLayerArgs& args) {
+  LayerOperands operands{.routing = {}, .w13 = args.w13.data, .w2 = args.w2.data, .out = args.out.data};
+  operands.routing.tokens = args.x.rows;
+  operands.routing.ids = args.topk_idx.type;
+  operands.routing.has_weights = args.topk_weight != nullptr;
+  return operands;
+}
+
+}  // namespace mk::moe

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT
+// ops/moe/row_returner.cuh — a warp writes the rows of a tile's result each to its own place.
+#pragma once
+
+#include <cstdint>
+
+#include "core/rank_view.h"
+#include "ops/moe/moe_layer_protocol.h"
+#include "target/sm90/gemm_store.cuh"
+
+namespace mk::moe {
+
+// The body of return_rows.  All lanes call each function.
+template <class Config, class Element, class Results>
+class RowReturner {
+ public:
+  __device__ RowReturner(const RankView& view, const LayerLayout& layout, sm90::GemmShared<Config, Element>& shared)
+      : view_(view), layout_(layout), job_(shared) {}
+
+  __device__ sm90::StoreJob<Config, Element>& job() { return job_; }
+
+  // Before the tile's results are there.  A lane for each row.
+  template <class ToAt>
+  __device__ void return_rows(const LayerTile&, int first, int some, const ToAt& to_at) {
+    std::byte* const row = lane() < some ? view_.windows.resolve(layout_.world, to_at(lane())) : nullptr;
+#pragma unroll
+    for (int group = 0; group < kGroups; ++group) {
+      if (first == 32 * group) to_[group] = row;
+    }
+  }
+
+  __device__ void write_rows(const LayerTile& tile) {
+    const int cols = static_cast<int>(layout_.n) - tile.col_block * Config::kTileN;
+    job_.template read<Results>([&](const Element* box, int row, int col) {
+      if (row < tile.rows) write_box(box, row, tile.rows - row, col, cols - col);
+    });
+  }
+  // Nothing of a tile.
+  __device__ void drop() {
+    job_.template read<Results>([](const Element*, int, int) {});
+  }
+
+ private:
+  using Image = sm90::BoxImage;
+  static_assert(Results::kNarrow == 0 && !Results::kLastThroughA && Config::kTileM % 64 == 0);
+
+  static constexpr int kGroups = Config::kTileM / 32;
+
+  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+
+  // A lane has one vector of each fourth row: eight of them write a line.
+  __device__ void write_box(const Element* box, int first_row, int rows, int first_col, int cols) const {
+    const int vector = lane() % 8;
+    const bool is_col = vector * Image::kVectorCols < cols;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::byte* own = to_[half];
+#pragma unroll
+      for (int group = 2; group < kGroups; group += 2) own = first_row == 32 * group ? to_[group + half] : own;
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        const int in_half = 4 * i + lane() / 8;
+        const int at = Image::in_full_box(32 * half + in_half, vector);
+        const uint4 bits = *reinterpret_cast<const uint4*>(reinterpret_cast<const std::byte*>(box) + at);
+        auto* const to =
+            reinterpret_cast<std::byte*>(__shfl_sync(0xffffffffu, reinterpret_cast<uint64_t>(own), in_half));
+        if (is_col && 32 * half + in_half < rows) {
+          // Nobody reads it soon: it need not stay in the L2.
+          __stcs(reinterpret_cast<uint4*>(to + (first_col + vector * Image::kVectorCols) * sizeof(Element)), bits);
+        }
+      }
+    }
+  }
+
+  const RankView& view_;
+  const LayerLayout& layout_;
+  sm90::StoreJob<Config, Element> job_;
+  std::byte* to_[kGroups] = {};  // row i is lane i % 32's
+};
+
+}  // namespace mk::moe
