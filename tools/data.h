@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "base/macros.h"
+#include "mkernel/types.h"
 
 namespace mk::tools {
 
@@ -24,7 +25,8 @@ struct DataSpec {
   uint64_t launch = 0;
   uint64_t tensor = 0;  // a number the operator gives each of its tensors
   uint64_t rank = 0;
-  int64_t period = 1;  // kExact: all but every period-th element are zero
+  int64_t period = 1;  // all but every period-th element are zero
+  float scale = 1;     // a power of two that multiplies every element
 };
 
 // Longest sum for which the bound of kUniform says something: the worst-case error of fp32 sums grows
@@ -33,6 +35,19 @@ constexpr int64_t kLongestUniformSum = int64_t{1} << 14;
 
 // Integers up to 2^24 are exact in fp32.
 constexpr int64_t kLongestExactSum = (int64_t{1} << 24) - 1;
+
+// The largest n so that all integers up to it are exact in the type.
+constexpr int64_t largest_integer(DType dtype) {
+  return dtype == DType::kBf16 ? 1 << 8 : dtype == DType::kFp16 ? 1 << 11 : kLongestExactSum;
+}
+
+// The period that leaves at most `products` elements in a row of k.
+constexpr int64_t period_for(int64_t k, int64_t products) {
+  int64_t period = products >= k ? 1 : (k + products - 1) / products;
+  // Another column is left in each row, so that every column is used by some row.
+  while (period > 1 && std::gcd(period, k) > 1) ++period;
+  return period;
+}
 
 // Data of one launch whose sums have `k` products, 1 ≤ k ≤ kLongestExactSum: the kinds take turns
 // where both say something.  rank and tensor are left to the caller.
@@ -54,9 +69,7 @@ constexpr DataSpec data_for_sum(int64_t k, int64_t parts, int64_t largest, uint6
   if (products < 1) spec.kind = DataKind::kUniform;
   if (spec.kind == DataKind::kUniform) return spec;
   spec.magnitude = 1;
-  spec.period = (k + products - 1) / products;
-  // Another column is left in each row, so that all of B is read.
-  while (spec.period > 1 && std::gcd(spec.period, k) > 1) ++spec.period;
+  spec.period = period_for(k, products);
   return spec;
 }
 
@@ -78,15 +91,15 @@ MK_HD constexpr uint64_t key_of(const DataSpec& spec) {
 
 // Element `index` of the tensor whose key_of is `key`, before it is rounded to the tensor's type.
 MK_HD constexpr float value_at(const DataSpec& spec, uint64_t key, uint64_t index) {
+  if (spec.period > 1 && index % static_cast<uint64_t>(spec.period) != 0) return 0;
   const uint64_t bits = mix(key + kGoldenRatio * index);
   if (spec.kind == DataKind::kExact) {
-    if (index % static_cast<uint64_t>(spec.period) != 0) return 0;
     const uint64_t choices = 2 * static_cast<uint64_t>(spec.magnitude) + 1;
-    return static_cast<float>(static_cast<int>((bits >> 32) % choices) - spec.magnitude);
+    return static_cast<float>(static_cast<int>((bits >> 32) % choices) - spec.magnitude) * spec.scale;
   }
   // An odd number of 2^-24 steps: never zero, never ±1, exact in fp32.
   const int32_t steps = 2 * static_cast<int32_t>(bits >> 40) + 1 - (1 << 24);
-  return static_cast<float>(steps) * 0x1p-24f;
+  return static_cast<float>(steps) * 0x1p-24f * spec.scale;
 }
 
 }  // namespace mk::tools

@@ -3,45 +3,16 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <future>
 #include <mutex>
-#include <system_error>
-#include <thread>
 #include <vector>
 
 #include "base/half.h"
 #include "base/math.h"
 #include "data_engine.h"
+#include "host_loops.h"
 
 namespace mk::tools {
 namespace {
-
-// work(first, last) on one piece of [0, count) per thread; the first exception of a piece is thrown here.
-template <class Work>
-void in_parallel(int64_t count, const Work& work) {
-  const int64_t pieces = std::clamp<int64_t>(std::thread::hardware_concurrency(), 1, std::max<int64_t>(count, 1));
-  std::vector<std::future<void>> running;
-  for (int64_t piece = 0; piece < pieces; ++piece) {
-    const int64_t first = count * piece / pieces;
-    const int64_t last = count * (piece + 1) / pieces;
-    try {
-      running.push_back(std::async(std::launch::async, [&work, first, last] { work(first, last); }));
-    } catch (const std::system_error&) {
-      work(first, last);  // no thread is to be had: this one does it
-    }
-  }
-  for (std::future<void>& piece : running) piece.get();
-}
-
-// Calls work.operator()<T>() with the tensor's element type.
-template <class Work>
-void with_type(DType dtype, const Work& work) {
-  switch (dtype) {
-    case DType::kBf16: return work.template operator()<Bf16>();
-    case DType::kFp16: return work.template operator()<Fp16>();
-    case DType::kFp32: return work.template operator()<float>();
-  }
-}
 
 // A block of the product: so many rows share each pass over the columns of b, and the sums of so many
 // columns stay in the first-level cache.
@@ -133,7 +104,7 @@ Tally check_typed(const SumCheck& check, DataKind kind) {
   const int64_t b_size = check.b.rows * check.b.cols;
   std::vector<float> right(b_size);  // every type is exact in it
   const T* b_data = static_cast<const T*>(check.b.data);
-  in_parallel(b_size, [&](int64_t first, int64_t last) {
+  in_parallel(b_size, 1, [&](int64_t first, int64_t last) {
     for (int64_t i = first; i < last; ++i) right[i] = to_float(b_data[i]);
   });
 
@@ -141,7 +112,7 @@ Tally check_typed(const SumCheck& check, DataKind kind) {
   const int64_t a_part = check.a.rows / check.parts * shape.k;
   std::mutex mutex;
   Tally total;
-  in_parallel(check.c.rows, [&](int64_t first, int64_t last) {
+  in_parallel(check.c.rows, shape.parts * shape.k * shape.n, [&](int64_t first, int64_t last) {
     const Rows<T> rows{static_cast<const T*>(check.a.data) + (check.first_row + first) * shape.k, a_part,
                        static_cast<const T*>(check.c.data) + first * shape.n, last - first};
     const Tally part = kind == DataKind::kExact
@@ -157,18 +128,18 @@ class CpuDataEngine : public DataEngine {
  public:
   void fill(const Tensor& tensor, const DataSpec& spec) override {
     const uint64_t key = key_of(spec);
-    with_type(tensor.dtype, [&]<class T>() {
+    with_host_type(tensor.dtype, [&]<class T>() {
       T* data = static_cast<T*>(tensor.data);
-      in_parallel(tensor.rows * tensor.cols, [&](int64_t first, int64_t last) {
+      in_parallel(tensor.rows * tensor.cols, 1, [&](int64_t first, int64_t last) {
         for (int64_t i = first; i < last; ++i) data[i] = from_float<T>(value_at(spec, key, i));
       });
     });
   }
 
   void fill_rows(const Tensor& tensor, const DataSpec& spec, const std::vector<RowSource>& sources) override {
-    with_type(tensor.dtype, [&]<class T>() {
+    with_host_type(tensor.dtype, [&]<class T>() {
       T* data = static_cast<T*>(tensor.data);
-      in_parallel(tensor.rows, [&](int64_t first, int64_t last) {
+      in_parallel(tensor.rows, tensor.cols, [&](int64_t first, int64_t last) {
         for (int64_t row = first; row < last; ++row) {
           DataSpec own = spec;
           own.rank = sources[row].rank;
@@ -187,7 +158,7 @@ class CpuDataEngine : public DataEngine {
 
   CheckResult check_sum(const SumCheck& check, DataKind kind) override {
     Tally tally;
-    with_type(check.c.dtype, [&]<class T>() { tally = check_typed<T>(check, kind); });
+    with_host_type(check.c.dtype, [&]<class T>() { tally = check_typed<T>(check, kind); });
     return CheckResult::of(tally);
   }
 
@@ -196,7 +167,7 @@ class CpuDataEngine : public DataEngine {
     const auto* left = static_cast<const std::byte*>(a.data);
     const auto* right = static_cast<const std::byte*>(b.data);
     std::atomic<int64_t> different = 0;
-    in_parallel(a.rows * a.cols, [&](int64_t first, int64_t last) {
+    in_parallel(a.rows * a.cols, 1, [&](int64_t first, int64_t last) {
       int64_t found = 0;
       for (int64_t i = first; i < last; ++i) {
         found += std::memcmp(left + i * element, right + i * element, element) != 0 ? 1 : 0;

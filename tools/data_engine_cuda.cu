@@ -2,37 +2,12 @@
 // tools/data_engine_cuda.cu — the data engine on the GPU: the reference is a plain fp64 matrix product.
 //
 // It shares nothing with the kernels it checks: no TMA, no tensor cores, no signals.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include "base/cuda_api.h"
 #include "base/math.h"
 #include "data_engine.h"
+#include "data_kernels.cuh"
 
 namespace mk::tools {
 namespace {
-
-constexpr int kThreads = 256;
-constexpr int64_t kMostBlocks = 4096;
-
-__device__ double to_double(float x) { return x; }
-__device__ double to_double(__half x) { return __half2float(x); }
-__device__ double to_double(__nv_bfloat16 x) { return __bfloat162float(x); }
-
-template <class T>
-__device__ T rounded_to(float x);
-template <>
-__device__ float rounded_to<float>(float x) {
-  return x;
-}
-template <>
-__device__ __half rounded_to<__half>(float x) {
-  return __float2half_rn(x);
-}
-template <>
-__device__ __nv_bfloat16 rounded_to<__nv_bfloat16>(float x) {
-  return __float2bfloat16_rn(x);
-}
 
 template <class T>
 __global__ void fill_kernel(T* data, int64_t count, DataSpec spec) {
@@ -54,12 +29,6 @@ __global__ void fill_rows_kernel(T* data, int64_t rows, int64_t cols, DataSpec s
     }
   }
 }
-
-// A block of 16 × 16 threads makes tiles of 64 × 64, 4 × 4 a thread, from panels 16 deep.
-constexpr int kSide = 64;
-constexpr int kDepth = 16;
-constexpr int kPerThread = 4;
-constexpr int kStride = kSide / kPerThread;  // between a thread's rows, and between its columns
 
 struct Panels {
   double a[kDepth][kSide + 1];  // the extra column spreads a's transposed stores over the banks
@@ -161,24 +130,6 @@ __device__ void judge_tile(const Product<T>& p, int64_t first_row, int64_t first
   }
 }
 
-// One atomic a warp and number.
-__device__ void add_to_total(Tally tally, Tally* total) {
-  constexpr unsigned kWholeWarp = 0xffffffffu;
-  for (int lanes = 16; lanes > 0; lanes /= 2) {
-    Tally other;
-    other.wrong = __shfl_down_sync(kWholeWarp, tally.wrong, lanes);
-    other.difference = __shfl_down_sync(kWholeWarp, tally.difference, lanes);
-    other.reference = __shfl_down_sync(kWholeWarp, tally.reference, lanes);
-    other.tolerance = __shfl_down_sync(kWholeWarp, tally.tolerance, lanes);
-    tally.add(other);
-  }
-  if (threadIdx.x % 32 != 0) return;
-  atomicAdd(&total->wrong, tally.wrong);
-  atomicAdd(&total->difference, tally.difference);
-  atomicAdd(&total->reference, tally.reference);
-  atomicAdd(&total->tolerance, tally.tolerance);
-}
-
 template <class T, DataKind kKind>
 __global__ void __launch_bounds__(kThreads) check_kernel(Product<T> p, Tally* total) {
   __shared__ Panels panels;
@@ -214,31 +165,13 @@ __global__ void compare_kernel(const T* a, const T* b, int64_t count, unsigned l
   if (found > 0) atomicAdd(different, found);
 }
 
-// Calls work.operator()<T>() with the tensor's element type.
-template <class Work>
-void with_type(DType dtype, const Work& work) {
-  switch (dtype) {
-    case DType::kBf16: return work.template operator()<__nv_bfloat16>();
-    case DType::kFp16: return work.template operator()<__half>();
-    case DType::kFp32: return work.template operator()<float>();
-  }
-}
-
-unsigned blocks_for(int64_t pieces) { return static_cast<unsigned>(min_of(pieces, kMostBlocks)); }
-
-// Everything runs on the default stream, which the streams of a World do not wait for.
-void finish(const char* attempted) {
-  check_cuda(cudaGetLastError(), attempted);
-  check_cuda(cudaStreamSynchronize(cudaStreamLegacy), attempted);
-}
-
 class CudaDataEngine : public DataEngine {
  public:
   explicit CudaDataEngine(runtime::Device& device) : device_(device), total_(device, sizeof(Tally)) {}
 
   void fill(const Tensor& tensor, const DataSpec& spec) override {
     const int64_t count = tensor.rows * tensor.cols;
-    with_type(tensor.dtype, [&]<class T>() {
+    with_device_type(tensor.dtype, [&]<class T>() {
       fill_kernel<T><<<blocks_for(ceil_div<int64_t>(count, kThreads)), kThreads, 0, cudaStreamLegacy>>>(
           static_cast<T*>(tensor.data), count, spec);
     });
@@ -248,7 +181,7 @@ class CudaDataEngine : public DataEngine {
   void fill_rows(const Tensor& tensor, const DataSpec& spec, const std::vector<RowSource>& sources) override {
     const runtime::Buffer from(device_, sources.size() * sizeof(RowSource));
     device_.upload(from.as(), sources.data(), from.bytes());
-    with_type(tensor.dtype, [&]<class T>() {
+    with_device_type(tensor.dtype, [&]<class T>() {
       fill_rows_kernel<T><<<blocks_for(tensor.rows), kThreads, 0, cudaStreamLegacy>>>(
           static_cast<T*>(tensor.data), tensor.rows, tensor.cols, spec, from.as<RowSource>());
     });
@@ -267,7 +200,7 @@ class CudaDataEngine : public DataEngine {
     Tally tally;
     device_.upload(total_.as(), &tally, sizeof(tally));
     const unsigned blocks = blocks_for(ceil_div<int64_t>(c.rows, kSide) * ceil_div<int64_t>(c.cols, kSide));
-    with_type(c.dtype, [&]<class T>() {
+    with_device_type(c.dtype, [&]<class T>() {
       const Product<T> product{static_cast<const T*>(check.a.data) + check.first_row * k,
                                static_cast<const T*>(check.b.data),
                                static_cast<const T*>(c.data),

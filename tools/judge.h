@@ -66,10 +66,16 @@ struct ExactSum {
   double parts = 0;
 };
 
+// Of parts that are off by `error` before the hops, all together.
+MK_HD inline double tolerance_after(const Hops& hops, double ref, double parts, double error,
+                                    const Rounding& rounding) {
+  const double before = error + hops.growth * (parts + error) + hops.tiny;
+  return before + rounding.unit * (std::fabs(ref) + before) + rounding.tiny;
+}
+
 MK_HD inline double uniform_tolerance(const ExactSum& sum, int64_t k, const Rounding& rounding, const Hops& hops) {
   const double sum_error = static_cast<double>(k) * 0x1p-23 * sum.magnitudes;
-  const double before = sum_error + hops.growth * (sum.parts + sum_error) + hops.tiny;
-  return before + rounding.unit * (std::fabs(sum.ref) + before) + rounding.tiny;
+  return tolerance_after(hops, sum.ref, sum.parts, sum_error, rounding);
 }
 
 // What judging elements adds up to; parts of a matrix may be judged apart and added.

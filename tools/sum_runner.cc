@@ -24,11 +24,6 @@ struct RankData {
 
 using LaunchData = std::vector<RankData>;  // of the ranks that are here
 
-// The largest n so that all integers up to it are exact in the type.
-constexpr int64_t largest_integer(DType dtype) {
-  return dtype == DType::kBf16 ? 1 << 8 : dtype == DType::kFp16 ? 1 << 11 : kLongestExactSum;
-}
-
 int64_t c_rows(const SumOperator& op, const Row& row, int world_size) {
   return op.output == Output::kAll ? row.m : row.m / world_size;
 }

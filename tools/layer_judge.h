@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT
+// tools/layer_judge.h — which results of a layer of experts are right: the rules of judge.h, through both GEMMs.
+//
+// ref is the layer in exact arithmetic: nothing is rounded on its way.  What a right result may be off, step by step:
+//
+//   gate, up     fp32 sums of p1 products, G and U the sums of magnitudes: off by g1·G and g1·U, g1 = p1·2^-23
+//   activation   a = silu(gate) · up in fp32, rounded once.  |silu'| < 1.1, so what comes in makes
+//                  d = 1.1·g1·G · (|up| + g1·U) + |silu(gate)| · g1·U
+//                exp, a sum, a division and a product add s = (8 + 2·|gate|) · 2^-23 of the value: exp is off by at
+//                most 2 + 1.2·|gate| last bits (CUDA's __expf; libm's is off by one), a division by two.  With rounding
+//                  e = d + s·(|a| + d)          A = e + u·(|a| + e) + t
+//   result       an fp32 sum of p2 products w2 · a: off by Σ |w2| · (A + g2·(|a| + A)), g2 = p2·2^-23
+//   output       a sum of weighted results: the parts of judge.h.  Each is multiplied in fp32 and rounded; the sum of a
+//                node is rounded again where it crosses.
+#pragma once
+
+#include "data.h"
+#include "judge.h"
+
+namespace mk::tools {
+
+// A number and its bound.  Of products and their sums: what their magnitudes add up to.  Of an activation: how far off
+// a result is for it, where w2 is 1.  Of a result: how far it is off.
+struct Bounded {
+  double value = 0;
+  double bound = 0;
+};
+
+// Of one output: weighted results of its slots.
+struct SlotSum {
+  double ref = 0;
+  double parts = 0;  // magnitudes
+  double error = 0;
+};
+
+struct LayerRule {
+  DataKind kind = DataKind::kUniform;
+  int64_t first_products = 1;   // p1
+  int64_t second_products = 1;  // p2
+  Rounding rounding;
+  Hops hops;
+};
+
+inline Hops layer_hops(DType dtype, int topk, int nodes) {
+  return hops_of(dtype, topk, nodes > 1 ? 2 : 1, 1 + topk + nodes);
+}
+
+MK_HD inline Bounded activation(const Bounded& gate, const Bounded& up, const LayerRule& rule) {
+  const double silu = gate.value / (1 + std::exp(-gate.value));
+  const double a = silu * up.value;
+  const double g1 = static_cast<double>(rule.first_products) * 0x1p-23;
+  const double g2 = static_cast<double>(rule.second_products) * 0x1p-23;
+  const double gate_error = 1.1 * g1 * gate.bound;
+  const double up_error = g1 * up.bound;
+  const double d = gate_error * (std::fabs(up.value) + up_error) + std::fabs(silu) * up_error;
+  const double s = (8 + 2 * std::fabs(gate.value)) * 0x1p-23;
+  const double e = d + s * (std::fabs(a) + d);
+  const double error = e + rule.rounding.unit * (std::fabs(a) + e) + rule.rounding.tiny;
+  return {a, error + g2 * (std::fabs(a) + error)};
+}
+
+MK_HD inline double layer_tolerance(const SlotSum& sum, const LayerRule& rule) {
+  return tolerance_after(rule.hops, sum.ref, sum.parts, sum.error, rule.rounding);
+}
+
+}  // namespace mk::tools
