@@ -2,8 +2,6 @@
 // tools/moe_pairs.cc — see moe_pairs.h.
 #include "moe_pairs.h"
 
-#include <set>
-
 #include "base/math.h"
 #include "data.h"
 
@@ -42,20 +40,48 @@ MoeTraffic MoePairs::traffic(int rank, uint64_t row_bytes) const {
       if (id >= 0 && to != rank && world_.same_node(to, rank)) moved.nvlink_bytes += row_bytes + kListed;
     }
   }
-  for (int64_t token = 0; token < tokens(rank); ++token) {
-    std::set<int> nodes;
-    for (int slot = 0; slot < fields_.topk; ++slot) {
-      const int64_t id = ids_[rank][token * fields_.topk + slot];
-      if (id < 0) continue;
-      const int node = world_.node_of(static_cast<int>(id / local_experts()));
-      if (node == world_.node_of(rank)) continue;
-      moved.network_bytes += kListed;
-      nodes.insert(node);
-    }
-    moved.crossing_tokens += std::ssize(nodes);
+  for (const int64_t id : ids_[rank]) {
+    if (id >= 0 && !world_.same_node(static_cast<int>(id / local_experts()), rank)) moved.network_bytes += kListed;
+  }
+  for (int node = 0; node < world_.nodes; ++node) {
+    if (node != world_.node_of(rank)) moved.crossing_tokens += crossing(rank, node);
   }
   moved.network_bytes += static_cast<uint64_t>(moved.crossing_tokens) * row_bytes;
   return moved;
+}
+
+MoeTraffic MoePairs::layer_traffic(int rank, uint64_t row_bytes) const {
+  MoeTraffic moved = traffic(rank, row_bytes);
+  // Each token that crosses has a record: itself and its ids.
+  const uint64_t record = round_up<uint64_t>(4 * (1 + fields_.topk), 16);
+  moved.network_bytes += static_cast<uint64_t>(moved.crossing_tokens) * record;
+  // One sum goes back for each token that came.
+  const int here = world_.node_of(rank);
+  for (int node = 0; node < world_.nodes; ++node) {
+    const int peer = world_.rank_at(node, world_.local_of(rank));
+    if (peer != rank) moved.network_bytes += static_cast<uint64_t>(crossing(peer, here)) * row_bytes;
+  }
+  // A result goes to the rank of this node that delivered the row.
+  for (int i = 0; i < local_experts(); ++i) {
+    for (const MoePair& one : by_expert_[rank * local_experts() + i]) {
+      if (world_.local_of(one.rank) != world_.local_of(rank)) moved.nvlink_bytes += row_bytes;
+    }
+  }
+  return moved;
+}
+
+bool MoePairs::crosses(int rank, int64_t token, int node) const {
+  for (int slot = 0; slot < fields_.topk; ++slot) {
+    const int64_t id = ids_[rank][token * fields_.topk + slot];
+    if (id >= 0 && world_.node_of(static_cast<int>(id / local_experts())) == node) return true;
+  }
+  return false;
+}
+
+int64_t MoePairs::crossing(int rank, int node) const {
+  int64_t count = 0;
+  for (int64_t token = 0; token < tokens(rank); ++token) count += crosses(rank, token, node) ? 1 : 0;
+  return count;
 }
 
 }  // namespace mk::tools

@@ -35,9 +35,15 @@ class MoePairs {
   const std::vector<MoePair>& of_expert(int expert) const { return by_expert_[expert]; }  // in the order of its rows
   int local_experts() const { return fields_.experts / world_.size(); }
   int64_t rows_on(int rank) const;
+
+  // What a rank moves: where tokens go to their experts, and where results come back as well.  A row has `row_bytes`.
   MoeTraffic traffic(int rank, uint64_t row_bytes) const;
+  MoeTraffic layer_traffic(int rank, uint64_t row_bytes) const;
 
  private:
+  bool crosses(int rank, int64_t token, int node) const;
+  int64_t crossing(int rank, int node) const;  // tokens of the rank that have an expert in that node
+
   WorldShape world_;
   MoeFields fields_;
   std::vector<std::vector<int64_t>> ids_;  // [rank][pair]

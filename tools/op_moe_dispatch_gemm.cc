@@ -2,7 +2,6 @@
 // tools/op_moe_dispatch_gemm.cc — runs MoE dispatch+GEMM and checks every element, origin and count of every launch,
 // and the bytes that were moved.
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -10,7 +9,7 @@
 #include "launches.h"
 #include "matrix_memory.h"
 #include "mkernel/moe.h"
-#include "moe_pairs.h"
+#include "moe_run.h"
 #include "operators.h"
 #include "ops/moe/moe_targets.h"
 #include "usage.h"
@@ -20,19 +19,6 @@ namespace {
 
 enum : uint64_t { kTensorX, kTensorW };
 
-// Some tensors have no rows; memory they have all the same.
-Matrix rows_of(runtime::Device& device, DType dtype, int64_t rows, int64_t cols) {
-  Matrix matrix(device, dtype, std::max<int64_t>(rows, 1), cols);
-  matrix.view.rows = rows;
-  return matrix;
-}
-
-template <class T>
-runtime::Buffer uploaded(runtime::Device& device, const std::vector<T>& values) {
-  runtime::Buffer buffer(device, std::max<size_t>(values.size(), 1) * sizeof(T));
-  if (!values.empty()) device.upload(buffer.as(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
 template <class T>
 std::vector<T> downloaded(runtime::Device& device, const runtime::Buffer& buffer) {
   std::vector<T> values(buffer.bytes() / sizeof(T));
@@ -76,7 +62,7 @@ class Runner {
 
   void run() {
     row_.workspace_bytes = moe_dispatch_gemm_workspace_bytes(world_, shape_, row_.dtype);  // refuses a bad shape
-    plan_launches();
+    shape_.max_rows = plan_rows(row_, world_);
     row_.workspace_bytes = moe_dispatch_gemm_workspace_bytes(world_, shape_, row_.dtype);
     const int batch = batch_of(row_, memory());
     const moe::Problem problem{world_.state().shape(), shape_, row_.dtype};
@@ -85,36 +71,18 @@ class Runner {
         row_, world_, batch, [&](int launch) { return make(launch); }, [&](const LaunchData& data) { queue(data); },
         [&](int launch, const LaunchData& data) { check(launch, data); });
     count_traffic(row_, world_, plan);
-    check_traffic(plan);
+    check_traffic(row_, world_, plan,
+                  [&](const MoePairs& pairs, int rank) { return pairs.traffic(rank, token_bytes(row_)); });
     merge(row_, world_);
   }
 
  private:
   int local_experts() const { return shape_.experts / world_.size(); }
-  uint64_t row_bytes() const { return static_cast<uint64_t>(row_.k) * size_of(row_.dtype); }
-  MoePairs pairs_of(int launch) const { return {world_.state().shape(), *row_.moe, row_.seed, launch}; }
   DataSpec spec_of(int launch, uint64_t tensor, int rank) const {
     DataSpec spec = data_for(row_.k, row_.seed, launch);
     spec.tensor = tensor;
     spec.rank = rank;
     return spec;
-  }
-
-  // How many rows a rank gets at most, and on average.
-  void plan_launches() {
-    int64_t rows = 0;
-    int64_t crossing = 0;
-    for (int launch = 0; launch < row_.launches; ++launch) {
-      const MoePairs pairs = pairs_of(launch);
-      for (int rank = 0; rank < world_.size(); ++rank) {
-        shape_.max_rows = std::max(shape_.max_rows, pairs.rows_on(rank));
-        rows += pairs.rows_on(rank);
-        crossing += pairs.traffic(rank, row_bytes()).crossing_tokens;
-      }
-    }
-    const int64_t shares = int64_t{row_.launches} * world_.size();
-    row_.m = rows / shares;
-    row_.moe->crossing_tokens = static_cast<double>(crossing) / static_cast<double>(shares);
   }
 
   LaunchMemory memory() const {
@@ -129,22 +97,20 @@ class Runner {
   }
 
   LaunchData make(int launch) {
-    LaunchData data{pairs_of(launch), launch % 2 == 0 ? MoeIds::Type::kInt64 : MoeIds::Type::kInt32, {}};
+    LaunchData data{pairs_of(row_, world_, launch), ids_in(launch), {}};
     for_each_rank_here(world_, [&](int rank) {
       const std::vector<int64_t>& ids = data.pairs.ids(rank);
       std::vector<float> weights(ids.size());
       for (size_t pair = 0; pair < ids.size(); ++pair) weights[pair] = weight_of(static_cast<int64_t>(pair));
       const size_t counts = local_experts() * sizeof(int32_t);
-      RankData& own = data.ranks.emplace_back(
-          RankData{rows_of(device_, row_.dtype, data.pairs.tokens(rank), row_.k),
-                   data.ids == MoeIds::Type::kInt64 ? uploaded(device_, ids)
-                                                    : uploaded(device_, std::vector<int32_t>(ids.begin(), ids.end())),
-                   uploaded(device_, weights),
-                   {device_, row_.dtype, local_experts() * row_.k, row_.n},
-                   {device_, row_.dtype, shape_.max_rows, row_.n},
-                   {device_, shape_.max_rows * sizeof(MoeOrigin)},
-                   {device_, counts},
-                   {device_, counts}});
+      RankData& own = data.ranks.emplace_back(RankData{with_rows(device_, row_.dtype, data.pairs.tokens(rank), row_.k),
+                                                       uploaded_ids(device_, ids, data.ids),
+                                                       uploaded(device_, weights),
+                                                       {device_, row_.dtype, local_experts() * row_.k, row_.n},
+                                                       {device_, row_.dtype, shape_.max_rows, row_.n},
+                                                       {device_, shape_.max_rows * sizeof(MoeOrigin)},
+                                                       {device_, counts},
+                                                       {device_, counts}});
       if (own.x.view.rows > 0) engine_->fill(own.x.view, spec_of(launch, kTensorX, rank));
       engine_->fill(own.w.view, spec_of(launch, kTensorW, rank));
       engine_->poison(own.y.view);
@@ -189,7 +155,7 @@ class Runner {
                                            spec_of(launch, kTensorX, 0).kind));
         first += rows;
       }
-      check_untouched(own.y, first);
+      row_.check.wrong += count_touched(*engine_, device_, own.y, first, shape_.max_rows);
     });
   }
 
@@ -208,35 +174,6 @@ class Runner {
     }
   }
 
-  // Behind its last row y is what it was.
-  void check_untouched(const Matrix& y, int64_t first) {
-    constexpr int64_t kAtOnce = 256;
-    const Matrix poison(device_, row_.dtype, kAtOnce, row_.n);
-    engine_->poison(poison.view);
-    for (; first < shape_.max_rows; first += kAtOnce) {
-      const int64_t rows = std::min(kAtOnce, shape_.max_rows - first);
-      row_.check.wrong += engine_->count_different(y.rows(first, rows), poison.rows(0, rows));
-    }
-  }
-
-  // Only what is routed moves, and a token crosses to a node once.
-  void check_traffic(const runtime::Plan& plan) {
-    for_each_rank_here(world_, [&](int rank) {
-      MoeTraffic all;
-      for (int launch = 0; launch < row_.launches; ++launch) {
-        const MoeTraffic own = pairs_of(launch).traffic(rank, row_bytes());
-        all.nvlink_bytes += own.nvlink_bytes;
-        all.network_bytes += own.network_bytes;
-      }
-      const uint64_t nvlink = plan.nvlink_bytes(rank);
-      const uint64_t network = world_.network_stats(rank).bytes;
-      if (nvlink == all.nvlink_bytes && network == all.network_bytes) return;
-      throw std::runtime_error(
-          fmt::format("rank {} moved {} bytes over NVLink and {} over the network; its tokens are {} and {}", rank,
-                      nvlink, network, all.nvlink_bytes, all.network_bytes));
-    });
-  }
-
   Row& row_;
   World& world_;
   runtime::Device& device_;
@@ -245,25 +182,10 @@ class Runner {
   MoeShape shape_;
 };
 
-MoeFields fields_of(const World& world, const RunRequest& request) {
-  const MoeDefaults& defaults = moe_defaults_of(world.device());
-  const int experts = request.experts.value_or(defaults.local_experts * world.size());
-  return {.tokens = request.tokens.value_or(defaults.tokens),
-          .experts = experts,
-          .topk = request.topk.value_or(std::min(defaults.topk, experts)),
-          .routing = request.routing};
-}
-
 }  // namespace
 
 Row run_moe_dispatch_gemm(World& world, const RunRequest& request) {
-  Row row = start_row("moe_dispatch_gemm", world, request);
-  const MoeDefaults& defaults = moe_defaults_of(world.device());
-  row.moe = fields_of(world, request);
-  row.k = request.hidden.value_or(defaults.hidden);
-  row.n = request.inter.value_or(defaults.inter);
-  check_same_flags(row, request.split, world);
-  check_usage(row.moe->tokens >= 0, "--tokens is {}; it must be at least 0", row.moe->tokens);
+  Row row = start_moe_row("moe_dispatch_gemm", world, request);
   check_usage(row.k <= kLongestExactSum, "--hidden is {}; longer sums than {} cannot be checked", row.k,
               kLongestExactSum);
   Runner(row, world, request.split).run();
