@@ -38,7 +38,8 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
       app, "--tokens", run.tokens,
       "moe_*: tokens of a rank, in the first launch; others have fewer " + per_device(&MoeDefaults::tokens));
   add_number<int64_t>(app, "--hidden", run.hidden, "moe_*: elements of a token " + per_device(&MoeDefaults::hidden));
-  add_number<int64_t>(app, "--inter", run.inter, "moe_*: columns of an expert " + per_device(&MoeDefaults::inter));
+  add_number<int64_t>(app, "--inter", run.inter,
+                      "moe_*: columns of an expert, or of its gate " + per_device(&MoeDefaults::inter));
   add_number<int>(app, "--experts", run.experts,
                   "moe_*: experts of the world, a multiple of its ranks [for each rank: cpu " +
                       fmt::format("{}, cuda {}]", kCpuMoeDefaults.local_experts, kCudaMoeDefaults.local_experts));

@@ -133,8 +133,8 @@ std::vector<double> time_launches(World& world, int num_launches, const std::fun
 
 void set_time(Row& row, std::vector<double> times_us) {
   row.time_us = median(std::move(times_us));
-  const double flops = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
-  row.tflops_per_rank = flops / row.time_us * 1e-6;
+  const double product = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
+  row.tflops_per_rank = row.products * product / row.time_us * 1e-6;
 }
 
 void count_traffic(Row& row, const World& world, const runtime::Plan& plan) {

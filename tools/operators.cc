@@ -9,7 +9,7 @@
 #include "ops/ag_gemm/ag_gemm_problem.h"
 #include "ops/gemm_ar/gemm_ar_two_shot.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
-#include "ops/moe/moe_layout.h"
+#include "ops/moe/moe_layer_layout.h"
 
 namespace mk::tools {
 namespace {
@@ -23,6 +23,8 @@ constexpr Operator kOperators[] = {
      gemm_ar_op::TwoShotLayout::kRoles, run_gemm_ar},
     {"moe_dispatch_gemm", "MoE dispatch+GEMM: tokens travel to the ranks of their experts, which multiply them",
      moe::Layout::kRoles, run_moe_dispatch_gemm},
+    {"moe_layer", "MoE layer: tokens travel to their experts, gate, up and w2, and weighted results come back",
+     moe::LayerLayout::kRoles, run_moe_layer},
 };
 constexpr std::span<const Operator> kGemmOperators = std::span(kOperators).first(3);
 

@@ -53,6 +53,7 @@ struct Row {
   int64_t m = 0;         // of a mixture of experts the rows that a rank gets, on average
   int64_t n = 0;
   int64_t k = 0;
+  int products = 1;  // of M×N×K that a rank multiplies: a layer of experts has three, gate, up and w2
   std::optional<MoeFields> moe;
   DType dtype = DType::kBf16;
   int launches = 0;

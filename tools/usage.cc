@@ -17,6 +17,7 @@ constexpr Renaming kRenamings[] = {
     {"n", "--n"},
     {"k", "--k"},
     {"hidden", "--hidden"},
+    {"inter", "--inter"},
     {"experts", "--experts"},
     {"topk", "--topk"},
     {"max_tokens", "--tokens"},

@@ -48,7 +48,7 @@ class Batches(unittest.TestCase):
 
     # In a world of processes, too, whose batches must be the same.
     def test_bytes_and_errors_are_those_of_one_launch_however_many_batches(self):
-        shape = ("--nodes", 2, "--ranks", 1, "--m", 4, "--n", 3, "--k", 2)
+        shape = ("--nodes", 2, "--ranks", 1, "--m", 4, "--n", 3, "--k", 2, "--tokens", 8, "--hidden", 8, "--inter", 8)
         for launcher in ("thread", "fork"):
             with self.subTest(launcher):
                 _, few = run("all", *shape, "--launcher", launcher, "--launches", 2)

@@ -19,7 +19,7 @@ SKIPPED = 77  # the exit code that ctest counts as skipped
 HERE = Path(__file__).resolve().parent
 MOST_SECONDS = 400  # for all of it; a minute on idle cores
 NODES, LAUNCHES = 2, 5
-OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar", "moe_dispatch_gemm")
+OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar", "moe_dispatch_gemm", "moe_layer")
 # All types of verbs that mean something else without seeds.  The guest cannot pin a window of more than 4 GiB, and
 # proxies want cores of their own.
 SUITE = "*/verbs:*/verbs_narrow:*/verbs_two_rails-*.OffsetsMayBeBeyondFourGiB/*:*/ProxiedFabric.*"
