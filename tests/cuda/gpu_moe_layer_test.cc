@@ -59,7 +59,8 @@ class GpuMoeLayerLaunch {
 
   // All ranks but one.
   void enqueue_without(World& world, int missing) {
-    const runtime::Plan& plan = moe::plan_for(world.state(), data_.problem(), Split{});
+    const Split chosen;
+    const runtime::Plan& plan = moe::plan_for(world.state(), data_.problem(), chosen);
     for (int rank = 0; rank < world.size(); ++rank) {
       if (rank != missing) moe::launch_rank(world.state(), plan, rank, args_[rank]);
     }

@@ -131,11 +131,17 @@ __device__ void copy_origins(const Params& p, MoeShared<Config, Element>& shared
   }
 }
 
-// What a warp that is a worker does.
+// What a warp that is a worker does: of a communication block, or inside a compute block.
 __device__ inline auto communication(const Params& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
     RouteBody body(p.view, p.layout, p.operands, pieces.data);
     communicate(machine, p.layout, post, body);
+  };
+}
+__device__ inline auto dispatching(const Params& p) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+    RouteBody body(p.view, p.layout, p.operands, pieces.data);
+    dispatch(machine, p.layout, post, body);
   };
 }
 
@@ -159,7 +165,7 @@ __device__ __forceinline__ void compute_block(const Params& p, const Post& post,
         copy_origins(p, shared);
       } else if (p.layout.roles.has_inside()) {
         const Post inside = p.layout.roles.post_inside(1, post.index);
-        sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(), communication(p));
+        sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(), dispatching(p));
       }
     }
   }
