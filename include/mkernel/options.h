@@ -18,7 +18,8 @@ namespace mk {
 //   gemm_ar, one shot       compute, reduce
 //   moe_dispatch_gemm       compute, dispatch (lists tokens by expert, and copies them in the node), send (hands
 //                           tokens to the network)
-//   moe_layer               the same; dispatch also sums what the experts return
+//   moe_layer               the same; compute also sums what the experts return, send does so for tokens of other
+//                           nodes
 //
 // A worker is a thread on a CPU.  On a GPU one that computes is a block with an SM of its own, and the others are
 // warps, eight to an SM.  ag_gemm without `intra`, and moe_dispatch_gemm without `dispatch`, have a warp for it in each

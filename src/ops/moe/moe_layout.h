@@ -177,7 +177,7 @@ struct Layout {
 
   // Signals.  counted, stamps, by the launch's parity: a rank's Counts of this launch are here.  histograms, summed,
   // listed: this rank's dispatch workers have counted all slices, summed over them, listed their pairs.  planned: the
-  // plan of this launch stands. arrived: rows that came into a block, over all launches.  list_landed and landed,
+  // plan of this launch stands.  arrived: rows that came into a block, over all launches.  list_landed and landed,
   // stamps: what came over the rail from a node.
   MK_HD constexpr uint32_t counted(int rank, uint64_t epoch) const {
     return static_cast<uint32_t>(epoch % 2 * world.size() + rank);

@@ -70,7 +70,7 @@ class Sm90Machine {
     bool is_there = wanted == 0;
     if (!is_there) {
       const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, own.signal);
-      is_there = SystemAtomics::load_acquire(word) >= wanted;
+      is_there = SystemAtomics::load_acquire(word) >= wanted;  // pairs with release()
     }
     has_released_ = false;
     for (uint32_t missing = __ballot_sync(0xffffffffu, !is_there); missing != 0; missing &= missing - 1) {
