@@ -147,9 +147,9 @@ TEST(MoeSimSeeds, AreClean) {
 
 // Of so many seeds at least one finds the bug, and says so.
 template <class M>
-testing::AssertionResult is_found(const std::string& kinds) {
+testing::AssertionResult is_found(const std::string& kinds, uint64_t seeds = 150) {
   std::string said;
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
     const auto complaints = MoeSim(seed).run<M>();
     if (complaints.empty()) continue;
     if (kinds.find(complaints[0].kind) != std::string::npos) return testing::AssertionSuccess();
@@ -200,7 +200,18 @@ struct ComputesBeforeItsLastRowComes : sim::SimMachine {
 };
 struct DoesNotWaitForWhatCrosses : sim::SimMachine {
   using SimMachine::SimMachine;
-  bool wait_stamp(uint32_t, uint64_t, int64_t) { return true; }
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
+    const bool is_counted = signal < static_cast<uint32_t>(2 * world().size());
+    return !is_counted || SimMachine::wait_stamp(signal, stamp, subject);
+  }
+};
+// A list is waited for without a row in hand only where the launch is refused.
+struct LeavesRefusedLaunchesAtOnce : sim::SimMachine {
+  using SimMachine::SimMachine;
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
+    const bool is_list = sim().core().spec.names.signal(signal).starts_with("list_landed");
+    return (is_list && subject < 0) || SimMachine::wait_stamp(signal, stamp, subject);
+  }
 };
 struct TellsBeforeItsRows : sim::SimMachine {
   using SimMachine::SimMachine;
@@ -231,6 +242,7 @@ TEST(MoeSimMutant, IsFound) {
   EXPECT_TRUE(is_found<ComputesBeforeItsRowsCome>("visibility"));
   EXPECT_TRUE(is_found<ComputesBeforeItsLastRowComes>("visibility"));
   EXPECT_TRUE(is_found<DoesNotWaitForWhatCrosses>("visibility"));
+  EXPECT_TRUE(is_found<LeavesRefusedLaunchesAtOnce>("visibility", 2000));
   EXPECT_TRUE(is_found<TellsBeforeItsRows>("visibility"));
   EXPECT_TRUE(is_found<DoesNotSettle>("visibility"));
 }
