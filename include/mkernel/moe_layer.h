@@ -40,6 +40,7 @@ struct MoeLayerArgs {
   Tensor w13;                          // [local experts · 2 · inter, hidden]
   Tensor w2;                           // [local experts · hidden, inter]
   Tensor out;                          // [tokens, hidden]
+  Tensor kept = {};                    // [max_rows, 2 · inter] or null: gate and up of each row, for the backward pass
   Stream stream = nullptr;
 };
 

@@ -166,12 +166,12 @@ uint64_t MoeLaunchData::nvlink_bytes(const moe::Layout& layout, int rank) const 
       rows += to != rank && world.same_node(to, rank);
     }
   }
-  return rows * (layout.row_bytes() + sizeof(moe::Route)) + world.nodes * (world.ranks - 1) * layout.counts_bytes();
+  return rows * (layout.token_bytes() + sizeof(moe::Route)) + world.nodes * (world.ranks - 1) * layout.counts_bytes();
 }
 
 uint64_t MoeLaunchData::network_bytes(const moe::Layout& layout, int rank) const {
   uint64_t bytes = (layout.world.nodes - 1) * layout.counts_bytes();
-  for (int node = 0; node < layout.world.nodes; ++node) bytes += crossing(rank, node).size() * layout.row_bytes();
+  for (int node = 0; node < layout.world.nodes; ++node) bytes += crossing(rank, node).size() * layout.token_bytes();
   for (int64_t pair = 0; pair < ranks_[rank].tokens * layout.topk; ++pair) {
     const int64_t id = id_of(rank, pair);
     const bool crosses = id >= 0 && layout.node_of_expert(static_cast<int>(id)) != layout.world.node_of(rank);

@@ -75,7 +75,7 @@ uint64_t nvlink_bytes(const MoeLaunchData& data, const moe::LayerLayout& layout,
       rows += world.local_of(row.rank) != world.local_of(rank);
     }
   }
-  return data.nvlink_bytes(layout, rank) + rows * layout.row_bytes();
+  return data.nvlink_bytes(layout, rank) + rows * (layout.row_bytes() + (layout.has_scores ? sizeof(float) : 0));
 }
 
 uint64_t network_bytes(const MoeLaunchData& data, const moe::LayerLayout& layout, int rank) {
@@ -84,7 +84,7 @@ uint64_t network_bytes(const MoeLaunchData& data, const moe::LayerLayout& layout
   for (int node = 0; node < world.nodes; ++node) {
     const int peer = world.rank_at(node, world.local_of(rank));
     bytes += data.crossing(rank, node).size() * layout.record_bytes();
-    if (peer != rank) bytes += data.crossing(peer, world.node_of(rank)).size() * layout.row_bytes();
+    if (peer != rank) bytes += data.crossing(peer, world.node_of(rank)).size() * layout.sum_bytes();
   }
   return bytes;
 }

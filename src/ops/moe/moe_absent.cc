@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// ops/moe/moe_absent.cc — compiled in place of moe_dispatch_gemm's and moe_layer's kernels when there is no CUDA
-// compiler.
+// ops/moe/moe_absent.cc — compiled in place of the kernels of MoE when there is no CUDA compiler.
 #include "mkernel/error.h"
+#include "ops/moe/moe_backward_sm90.h"
 #include "ops/moe/moe_layer_sm90.h"
 #include "ops/moe/moe_sm90.h"
 #include "runtime/device.h"
@@ -13,6 +13,10 @@ void launch_gpu(const Layout&, const RankView&, const runtime::Plan&, const MoeD
 }
 
 void launch_gpu(const LayerLayout&, const RankView&, const runtime::Plan&, const MoeLayerArgs&, Stream) {
+  throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
+}
+
+void launch_gpu(const BackwardLayout&, const RankView&, const runtime::Plan&, const MoeLayerBackwardArgs&, Stream) {
   throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
 }
 

@@ -2,34 +2,20 @@
 // ops/moe/moe_dispatch_gemm.cc — the public call: check, plan, launch every rank.
 #include <algorithm>
 
-#include "ops/host_launch.h"
 #include "ops/moe/moe_host_body.h"
+#include "ops/moe/moe_host_launch.h"
+#include "ops/moe/moe_plan_spec.h"
 #include "ops/moe/moe_sm90.h"
 #include "ops/moe/moe_targets.h"
-#include "ops/plan_spec.h"
 #include "ops/split.h"
 
 namespace mk {
 namespace moe {
 namespace {
 
-runtime::PlanSpec spec_of(const Layout& layout) {
-  runtime::PlanSpec spec = plan_spec(layout);
-  spec.names.is_inner = [layout](uint32_t signal) { return layout.is_inner(signal); };
-  spec.names.refusal = [layout](const FaultRecord& record) { return refusal(layout, record); };
-  return spec;
-}
-
 Layout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
   const Roster roles = choose_roles("moe_dispatch_gemm", problem.world, split, seats_of(device));
   return make_layout(problem, cut_on(device.kind(), problem, roles), roles);
-}
-
-template <class T>
-void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, const Operands& operands) {
-  const auto resolve = [&m](const Place& place) { return m.view().windows.resolve(m.world(), place); };
-  HostBody<T, decltype(resolve)> body(layout, m.rank(), operands, resolve);
-  work(m, layout, post, body);
 }
 
 }  // namespace
@@ -88,22 +74,13 @@ runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, cons
 // The plan outlives its launches, and so does its layout.
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const MoeDispatchGemmArgs& args) {
   RankView view = plan.view(rank);
-  view.windows.inputs[kTokensInput] = static_cast<const std::byte*>(args.x.data);
-  view.windows.inputs[kIdsInput] = static_cast<const std::byte*>(args.topk_idx.data);
-  view.windows.inputs[kWeightsInput] = reinterpret_cast<const std::byte*>(args.topk_weight);
+  set_inputs(view, args.x, args.topk_idx, args.topk_weight);
   const Layout& layout = plan.layout<Layout>();
   if (world.device().kind() == DeviceKind::kCuda) {
     const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
     return launch_gpu(layout, view, plan, args, stream);
   }
-  const Operands operands = operands_of(args);
-  launch_on_host(world, view, layout.roles, [&layout, operands](cpu::CpuMachine& m, const Post& post) {
-    switch (operands.w.dtype) {
-      case DType::kBf16: return work_on_host<Bf16>(m, layout, post, operands);
-      case DType::kFp16: return work_on_host<Fp16>(m, layout, post, operands);
-      case DType::kFp32: return work_on_host<float>(m, layout, post, operands);
-    }
-  });
+  launch_bodies<HostBody>(world, view, layout, operands_of(args), args.w.dtype);
 }
 
 }  // namespace moe

@@ -135,16 +135,16 @@ template <Machine M>
 MK_HD bool send_chunk(M& m, const Layout& layout, int peer, int chunk, int64_t first, int64_t count) {
   const int there = m.world().node_of(peer);
   const int here = m.world().node_of(m.rank());
-  for (int64_t row = 0; row < count; row += kMostValues) {
-    const int some = static_cast<int>(min_of<int64_t>(kMostValues, count - row));
+  const int parts = layout.parts;
+  for (int64_t row = 0; row < count; row += kMostValues / parts) {
+    const int some = static_cast<int>(min_of<int64_t>(kMostValues / parts, count - row));
     const auto tokens = m.read_list(layout.crossing_at(m.rank(), there, first + row), some, kWord);
-    copy_rows(m, layout.outgoing_at(m.rank(), there, first + row), some, layout.row_bytes(), [&](int i) {
-      return Place{kTokensInput, m.rank(), tokens[i] * layout.row_bytes()};
-    });
+    copy_rows(m, layout.outgoing_at(m.rank(), there, first + row), some * parts, layout.row_bytes(),
+              [&](int i) { return layout.token_at(m.rank(), tokens[i / parts], i % parts); });
   }
   return m.put(Put{.from = layout.outgoing_at(m.rank(), there, first),
                    .to = layout.incoming_at(peer, here, first),
-                   .bytes = static_cast<uint64_t>(count) * layout.row_bytes(),
+                   .bytes = static_cast<uint64_t>(count) * layout.token_bytes(),
                    .signal = {peer, layout.landed(here, chunk)},
                    .stamp = here_in(m.epoch())},
                chunk);
@@ -215,10 +215,11 @@ MK_HD bool deliver_bundle(M& m, const Layout& layout, int step, int visit, int n
     chunk = static_cast<int>(from[i]) / layout.chunk_rows;
     if (!m.wait_stamp(layout.landed(node, chunk), here_in(m.epoch()), row)) return false;
   }
-  copy_rows(m, layout.row_at(to, row), rows, layout.row_bytes(), [&](int i) {
-    return step == 0 ? Place{kTokensInput, m.rank(), from[i] * layout.row_bytes()}
-                     : layout.incoming_at(m.rank(), node, from[i]);
-  });
+  for (int part = 0; part < layout.parts; ++part) {
+    copy_rows(m, layout.row_at(to, row, part), rows, layout.row_bytes(), [&](int i) {
+      return step == 0 ? layout.token_at(m.rank(), from[i], part) : layout.incoming_at(m.rank(), node, from[i], part);
+    });
+  }
   m.copy(layout.origin_at(to, row), list, rows * sizeof(Route));
   m.add(Signal{to, layout.arrived(static_cast<int>(block))}, rows);
   return true;

@@ -71,9 +71,14 @@ class LayerHostBody : public HostBody<T, Resolve> {
     for (int i = 0; i < tile.rows; ++i) {
       const T* const x = elements(layer_.row_at(this->rank_, tile.row + i));
       T* const to = elements(layer_.activation_at(this->rank_, tile.row + i));
+      T* const kept = own_.kept == nullptr ? nullptr : static_cast<T*>(own_.kept) + (tile.row + i) * 2 * layer_.inter;
       for (int64_t col = cols.first; col < cols.first + cols.count; ++col) {
         const float g = dot(x, gate + col * layer_.k, layer_.k);
-        to[col] = from_float<T>(g / (1 + std::exp(-g)) * dot(x, up + col * layer_.k, layer_.k));
+        const float u = dot(x, up + col * layer_.k, layer_.k);
+        to[col] = from_float<T>(g / (1 + std::exp(-g)) * u);
+        if (kept == nullptr) continue;
+        kept[col] = from_float<T>(g);
+        kept[layer_.inter + col] = from_float<T>(u);
       }
     }
   }
@@ -84,8 +89,7 @@ class LayerHostBody : public HostBody<T, Resolve> {
     results_.resize(tile.rows * cols.count);
     for (int i = 0; i < tile.rows; ++i) {
       const T* const a = elements(layer_.activation_at(this->rank_, tile.row + i));
-      const float weight =
-          reinterpret_cast<const Route*>(this->resolve_(layer_.origin_at(this->rank_, tile.row + i)))->weight;
+      const float weight = weight_of_row(tile.row + i);
       for (int64_t col = 0; col < cols.count; ++col) {
         const float result = weight * dot(a, w2 + (cols.first + col) * layer_.inter, layer_.inter);
         results_[i * cols.count + col] = from_float<T>(result);
@@ -107,7 +111,7 @@ class LayerHostBody : public HostBody<T, Resolve> {
   void store_sum(const Place& to) { store_sum(elements(to)); }
   void write_out(int64_t token) { store_sum(static_cast<T*>(own_.out) + token * layer_.k); }
 
- private:
+ protected:
   T* elements(const Place& at) { return reinterpret_cast<T*>(this->resolve_(at)); }
   void store_sum(T* to) {
     for (int64_t col = 0; col < layer_.k; ++col) to[col] = from_float<T>(sum_[col]);
@@ -124,6 +128,10 @@ class LayerHostBody : public HostBody<T, Resolve> {
       if (expert >= 0 && layer_.node_of_expert(expert) == node) return true;
     }
     return false;
+  }
+
+  float weight_of_row(int64_t row) {
+    return reinterpret_cast<const Route*>(this->resolve_(layer_.origin_at(this->rank_, row)))->weight;
   }
 
   const LayerLayout& layer_;

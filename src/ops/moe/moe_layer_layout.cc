@@ -22,9 +22,9 @@ std::vector<uint64_t> window_bytes(const LayerLayout& layout) {
   std::vector<uint64_t> bytes = window_bytes(static_cast<const Layout&>(layout));
   bytes.insert(bytes.end(),
                {layout.max_rows * layout.act_bytes(),
-                layout.world.nodes * static_cast<uint64_t>(layout.max_pairs()) * layout.row_bytes(),
-                crossing * layout.record_bytes(), crossing * layout.record_bytes(), crossing * layout.row_bytes(),
-                crossing * layout.row_bytes(), layout.node_experts() * 2 * kWord});
+                layout.world.nodes * static_cast<uint64_t>(layout.max_pairs()) * layout.returned_bytes(),
+                crossing * layout.record_bytes(), crossing * layout.record_bytes(), crossing * layout.sum_bytes(),
+                crossing * layout.sum_bytes(), layout.node_experts() * 2 * kWord});
   return bytes;
 }
 

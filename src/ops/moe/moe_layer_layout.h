@@ -21,17 +21,31 @@ constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 17;   // [expert o
 constexpr int kMostGpuAddends = 96;  // of a token: its slots, and sums of other nodes
 
 struct LayerLayout : Layout {
+  static constexpr bool kHasScores = false;
+
   int64_t inter = 1;
+  int64_t act_cols = 1;  // elements of an activation
+  bool has_scores = false;
   int act_tile_n = 1;   // columns of activations that a tile of the first GEMM makes
   int group_tiles = 1;  // of the first GEMM, at least, in a group of experts; see for_each_tile
 
   MK_HD constexpr int act_blocks() const { return static_cast<int>(ceil_div<int64_t>(inter, act_tile_n)); }
-  MK_HD constexpr uint64_t act_bytes() const { return static_cast<uint64_t>(inter) * element_bytes; }
+  MK_HD constexpr uint64_t act_bytes() const { return static_cast<uint64_t>(act_cols) * element_bytes; }
   MK_HD constexpr Place activation_at(int rank, int64_t row) const {
     return {kActivationsWindow, rank, static_cast<uint64_t>(row) * act_bytes()};
   }
+
+  // A pair may have a score, one fp32: it lies behind the pair's result, and behind a sum lie those of all slots.
+  MK_HD constexpr uint64_t returned_bytes() const { return row_bytes() + (has_scores ? 16 : 0); }
+  MK_HD constexpr uint64_t sum_bytes() const {
+    return row_bytes() + (has_scores ? round_up<uint64_t>(topk * sizeof(float), 16) : 0);
+  }
+  MK_HD constexpr Place score_in(Place row, int slot = 0) const {
+    row.offset += row_bytes() + slot * sizeof(float);
+    return row;
+  }
   MK_HD constexpr Place returned_at(int rank, int node, int64_t pair) const {
-    return {kReturnedWindow, rank, static_cast<uint64_t>(node * max_pairs() + pair) * row_bytes()};
+    return {kReturnedWindow, rank, static_cast<uint64_t>(node * max_pairs() + pair) * returned_bytes()};
   }
 
   // A Record: the token, and its ids; -1 where a slot names no expert.
@@ -45,10 +59,10 @@ struct LayerLayout : Layout {
     return at;
   }
   MK_HD constexpr Place sum_out_at(int rank, int node, int64_t index) const {
-    return crossed_place(kSumsOutWindow, rank, node, index, row_bytes());
+    return crossed_place(kSumsOutWindow, rank, node, index, sum_bytes());
   }
   MK_HD constexpr Place sum_in_at(int rank, int node, int64_t index) const {
-    return crossed_place(kSumsInWindow, rank, node, index, row_bytes());
+    return crossed_place(kSumsInWindow, rank, node, index, sum_bytes());
   }
   // Rows that this rank ever delivered to an expert of its node; low word first.
   MK_HD constexpr Place due_back_at(int rank, int in_node) const {

@@ -12,10 +12,12 @@ struct LayerOperands {
   const void* w13 = nullptr;
   const void* w2 = nullptr;
   void* out = nullptr;
+  void* kept = nullptr;  // [row][2][inter], or null
 };
 
 inline LayerOperands operands_of(const MoeLayerArgs& args) {
-  LayerOperands operands{.routing = {}, .w13 = args.w13.data, .w2 = args.w2.data, .out = args.out.data};
+  LayerOperands operands{
+      .routing = {}, .w13 = args.w13.data, .w2 = args.w2.data, .out = args.out.data, .kept = args.kept.data};
   operands.routing.tokens = args.x.rows;
   operands.routing.ids = args.topk_idx.type;
   operands.routing.has_weights = args.topk_weight != nullptr;

@@ -19,14 +19,22 @@
 //
 // A body has, besides what the dispatch needs: expert_of_pair(pair) of this rank's tokens; activate(tile);
 // multiply(tile), then return_rows(tile, first, some, to_at) for all rows and write_rows(tile); and clear_sum,
-// add(from), store_sum(to), write_out(token) for sums.
+// add(from), store_sum(to), write_out(token) for sums.  If pairs have scores, also take_score(slot, from) between
+// those; return_rows of the tiles of the first columns writes the scores of their rows, too.
+//
+// A LayerLayout with scores is that of the backward pass (moe_backward_protocol.h).
 #pragma once
+
+#include <concepts>
 
 #include "core/store_each.h"
 #include "ops/moe/moe_dispatch_protocol.h"
 #include "ops/moe/moe_layer_layout.h"
 
 namespace mk::moe {
+
+template <class L>
+concept AnyLayerLayout = std::derived_from<L, LayerLayout>;
 
 // A tile of either GEMM.
 struct LayerTile : ExpertTile {
@@ -99,27 +107,34 @@ MK_HD bool load_step(M& m, const LayerLayout& layout, const LayerTile& tile) {
   return true;
 }
 
+// The body has written `bytes` for each of the tile's rows, at `at(row)`.
+MK_PROTOCOL
+template <Machine M, class At>
+MK_HD void say_stored(M& m, const LayerTile& tile, uint64_t bytes, const At& at) {
+  for (int first = 0; first < tile.rows; first += kMostValues) {
+    const auto to_at = [&](int i) { return at(tile.row + first + i); };
+    store_each(m, min_of(kMostValues, tile.rows - first), to_at, bytes);
+  }
+}
+
 // The store job's part, of the first GEMM: the body has written its columns of the rows' activations.
 MK_PROTOCOL
 template <Machine M>
 MK_HD void tell_activated(M& m, const LayerLayout& layout, const LayerTile& tile) {
   const Range cols = block_range(layout.inter, layout.act_tile_n, tile.col_block);
-  for (int first = 0; first < tile.rows; first += kMostValues) {
-    const auto to_at = [&](int i) {
-      Place to = layout.activation_at(m.rank(), tile.row + first + i);
-      to.offset += cols.first * layout.element_bytes;
-      return to;
-    };
-    store_each(m, min_of(kMostValues, tile.rows - first), to_at, cols.count * layout.element_bytes);
-  }
+  say_stored(m, tile, cols.count * layout.element_bytes, [&](int64_t row) {
+    Place to = layout.activation_at(m.rank(), row);
+    to.offset += cols.first * layout.element_bytes;
+    return to;
+  });
   m.add(Signal{m.rank(), layout.activated(tile.block)}, tile.rows);
 }
 
 // The store job's part, of the second GEMM: each row goes to the rank that delivered it.  return_rows says where; the
 // body writes them then or, at the latest, in write_rows.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void return_rows(M& m, const LayerLayout& layout, const LayerTile& tile, Body& body) {
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD void return_rows(M& m, const L& layout, const LayerTile& tile, Body& body) {
   const WorldShape& world = m.world();
   const int node = world.node_of(m.rank());
   const Range cols = block_range(layout.n, layout.tile_n, tile.col_block);
@@ -129,6 +144,9 @@ MK_HD void return_rows(M& m, const LayerLayout& layout, const LayerTile& tile, B
     return m.read_list(at, some, sizeof(Route));
   };
   m.load(layout.origin_at(m.rank(), tile.row), tile.rows * sizeof(Route));
+  if constexpr (L::kHasScores) {
+    if (tile.col_block == 0) m.load(layout.part_at(m.rank(), tile.row), tile.rows * layout.parts_bytes());
+  }
   for (int first = 0; first < tile.rows; first += kMostValues) {
     const int some = min_of(kMostValues, tile.rows - first);
     const auto ranks = word_of_rows(first, some, 1);
@@ -141,6 +159,10 @@ MK_HD void return_rows(M& m, const LayerLayout& layout, const LayerTile& tile, B
     };
     body.return_rows(tile, first, some, to_at);
     store_each(m, some, to_at, cols.count * layout.element_bytes);
+    if constexpr (L::kHasScores) {
+      const auto score_at = [&](int i) { return layout.score_in(to_at(i)); };
+      if (tile.col_block == 0) store_each(m, some, score_at, sizeof(float));
+    }
   }
   body.write_rows(tile);
   const int in_node = world.local_of(m.rank()) * layout.local_experts() + tile.expert;
@@ -160,8 +182,8 @@ MK_HD void return_rows(M& m, const LayerLayout& layout, const LayerTile& tile, B
 // Waits for results of pairs of the rail peer in `node` and hands them to the body; at most kMostValues pairs.
 // expert_of(i) is the expert that pair i names, or -1; own_expert_of(i) the same, for a thread that asks for itself.
 MK_PROTOCOL
-template <Machine M, class Body, class ExpertOf, class OwnExpertOf>
-MK_HD bool add_results(M& m, const LayerLayout& layout, int node, int64_t first_pair, int pairs, Body& body,
+template <Machine M, AnyLayerLayout L, class Body, class ExpertOf, class OwnExpertOf>
+MK_HD bool add_results(M& m, const L& layout, int node, int64_t first_pair, int pairs, Body& body,
                        const ExpertOf& expert_of, const OwnExpertOf& own_expert_of) {
   const int here = m.world().node_of(m.rank());
   const auto is_here = [&](int expert) { return expert >= 0 && layout.node_of_expert(expert) == here; };
@@ -178,14 +200,18 @@ MK_HD bool add_results(M& m, const LayerLayout& layout, int node, int64_t first_
     const Place from = layout.returned_at(m.rank(), node, first_pair + i);
     m.load(from, layout.row_bytes());
     body.add(from);
+    if constexpr (L::kHasScores) {
+      m.load(layout.score_in(from), sizeof(float));
+      body.take_score(static_cast<int>((first_pair + i) % layout.topk), layout.score_in(from));
+    }
   }
   return true;
 }
 
 // Of a token that came from the node.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD bool sum_for_peer(M& m, const LayerLayout& layout, int node, int64_t index, Body& body) {
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD bool sum_for_peer(M& m, const L& layout, int node, int64_t index, Body& body) {
   const int64_t token = m.read(layout.record_in_at(m.rank(), node, index));
   body.clear_sum();
   for (int first = 0; first < layout.topk; first += kMostValues) {
@@ -198,13 +224,13 @@ MK_HD bool sum_for_peer(M& m, const LayerLayout& layout, int node, int64_t index
     }
   }
   body.store_sum(layout.sum_out_at(m.rank(), node, index));
-  m.store(layout.sum_out_at(m.rank(), node, index), layout.row_bytes());
+  m.store(layout.sum_out_at(m.rank(), node, index), layout.sum_bytes());
   return true;
 }
 
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD bool sum_for_peers(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD bool sum_for_peers(M& m, const L& layout, const Post& post, Body& body) {
   const int here = m.world().node_of(m.rank());
   if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
   const bool is_refused = m.read(layout.plan_at(m.rank(), layout.status_word())) != 0;
@@ -221,7 +247,7 @@ MK_HD bool sum_for_peers(M& m, const LayerLayout& layout, const Post& post, Body
       }
       const Put put{.from = layout.sum_out_at(m.rank(), node, range.first),
                     .to = layout.sum_in_at(peer, here, range.first),
-                    .bytes = static_cast<uint64_t>(range.count) * layout.row_bytes(),
+                    .bytes = static_cast<uint64_t>(range.count) * layout.sum_bytes(),
                     .signal = {peer, layout.sums_landed(here, chunk)},
                     .stamp = here_in(m.epoch())};
       if (!m.put(put, chunk)) return false;
@@ -232,8 +258,8 @@ MK_HD bool sum_for_peers(M& m, const LayerLayout& layout, const Post& post, Body
 
 // Of a token of this rank.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD bool sum_own(M& m, const LayerLayout& layout, int64_t token, Body& body) {
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD bool sum_own(M& m, const L& layout, int64_t token, Body& body) {
   const int here = m.world().node_of(m.rank());
   body.clear_sum();
   for (int first = 0; first < layout.topk; first += kMostValues) {
@@ -253,8 +279,15 @@ MK_HD bool sum_own(M& m, const LayerLayout& layout, int64_t token, Body& body) {
     const int64_t index = m.read(layout.crossed_at(m.rank(), node, token));
     const int chunk = static_cast<int>(index / layout.chunk_rows);
     if (!m.wait_stamp(layout.sums_landed(node, chunk), here_in(m.epoch()), token)) return false;
-    m.load(layout.sum_in_at(m.rank(), node, index), layout.row_bytes());
-    body.add(layout.sum_in_at(m.rank(), node, index));
+    const Place from = layout.sum_in_at(m.rank(), node, index);
+    m.load(from, layout.sum_bytes());
+    body.add(from);
+    if constexpr (L::kHasScores) {
+      for (int slot = 0; slot < layout.topk; ++slot) {
+        const int expert = body.expert_of_pair(token * layout.topk + slot);
+        if (expert >= 0 && layout.node_of_expert(expert) == node) body.take_score(slot, layout.score_in(from, slot));
+      }
+    }
   }
   body.write_out(token);
   return true;
@@ -262,8 +295,8 @@ MK_HD bool sum_own(M& m, const LayerLayout& layout, int64_t token, Body& body) {
 
 // This worker's part of the rank's own tokens.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD bool sum_tokens(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD bool sum_tokens(M& m, const L& layout, const Post& post, Body& body) {
   if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
   if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return true;
   if (m.world().nodes > 1 && !wait_for_lists(m, layout)) return false;  // they say where a token crossed
@@ -273,10 +306,11 @@ MK_HD bool sum_tokens(M& m, const LayerLayout& layout, const Post& post, Body& b
   return true;
 }
 
+// Tiles of both GEMMs.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void compute(M& m, const LayerLayout& layout, const Post& post, Body& body) {
-  const bool is_done = for_each_tile(m, layout, post, [&](const LayerTile& tile) {
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD bool compute_tiles(M& m, const L& layout, const Post& post, Body& body) {
+  return for_each_tile(m, layout, post, [&](const LayerTile& tile) {
     if (!load_step(m, layout, tile)) return false;
     m.note(Event{EventKind::kTileBegin, tile.number, m.rank()});
     if (tile.is_second) {
@@ -289,13 +323,18 @@ MK_HD void compute(M& m, const LayerLayout& layout, const Post& post, Body& body
     m.note(Event{EventKind::kTileEnd, tile.number, m.rank()});
     return true;
   });
-  if (is_done) sum_tokens(m, layout, post, body);
+}
+
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD void compute(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+  if (compute_tiles(m, layout, post, body)) sum_tokens(m, layout, post, body);
 }
 
 // Tokens, lists and records; then sums of what came back of the tokens that others sent here.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void send(M& m, const LayerLayout& layout, const Post& post, Body& body) {
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD void send(M& m, const L& layout, const Post& post, Body& body) {
   if (!wait_for_lists(m, layout)) return;
   const int here = m.world().node_of(m.rank());
   for (int step = 1; step < m.world().nodes; ++step) {
@@ -316,17 +355,17 @@ MK_HD void send(M& m, const LayerLayout& layout, const Post& post, Body& body) {
 
 // The roles besides compute.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void communicate(M& m, const LayerLayout& layout, const Post& post, Body& body) {
-  if (post.role == LayerLayout::kSend) return send(m, layout, post, body);
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD void communicate(M& m, const L& layout, const Post& post, Body& body) {
+  if (post.role == Layout::kSend) return send(m, layout, post, body);
   dispatch(m, static_cast<const Layout&>(layout), post, body);
 }
 
 // A worker's launch.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void work(M& m, const LayerLayout& layout, const Post& post, Body& body) {
-  if (post.role == LayerLayout::kCompute) return compute(m, layout, post, body);
+template <Machine M, AnyLayerLayout L, class Body>
+MK_HD void work(M& m, const L& layout, const Post& post, Body& body) {
+  if (post.role == Layout::kCompute) return compute(m, layout, post, body);
   communicate(m, layout, post, body);
 }
 

@@ -4,27 +4,19 @@
 
 #include "mkernel/moe_layer.h"
 #include "ops/moe/moe_layer_layout.h"
+#include "ops/moe/moe_layer_problem.h"
 #include "ops/moe/moe_targets.h"
 
 namespace mk::moe {
-
-struct LayerProblem {
-  WorldShape world;
-  MoeLayerShape shape;
-  DType dtype = DType::kBf16;
-
-  int local_experts() const { return shape.experts / world.size(); }
-  // The dispatch of its tokens.
-  Problem dispatch() const {
-    return {world, {shape.hidden, shape.hidden, shape.experts, shape.topk, shape.max_tokens, shape.max_rows}, dtype};
-  }
-};
 
 // How a rank's work is cut.
 struct LayerCut : Cut {
   int act_tile_n = 64;
   int group_tiles = 8;
 };
+
+// Of a GPU; a tile of the first GEMM makes as many columns as it has.
+LayerCut gpu_cut(const Cut& cut, const Roster& roles);
 
 LayerLayout make_layer_layout(const LayerProblem& problem, const LayerCut& cut, const Roster& roles);
 

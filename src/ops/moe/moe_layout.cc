@@ -15,11 +15,11 @@ std::vector<uint64_t> window_bytes(const Layout& layout) {
           pairs * sizeof(Route),
           others * tokens * kWord,
           others * tokens * kWord,
-          others * tokens * layout.row_bytes(),
+          others * tokens * layout.token_bytes(),
           others * pairs * sizeof(Route),
-          others * tokens * layout.row_bytes(),
+          others * tokens * layout.token_bytes(),
           layout.plan_bytes(),
-          layout.max_rows * layout.row_bytes(),
+          layout.max_rows * layout.token_bytes(),
           layout.max_rows * sizeof(Route)};
 }
 

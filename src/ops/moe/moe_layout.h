@@ -40,6 +40,7 @@ static_assert(sizeof(Route) == 16, "what the bulk copy engine copies");
 constexpr uint32_t kTokensInput = kInputWindow;       // [tokens] rows
 constexpr uint32_t kIdsInput = kInputWindow + 1;      // [tokens][topk]
 constexpr uint32_t kWeightsInput = kInputWindow + 2;  // [tokens][topk] fp32, may be null: ones
+constexpr uint32_t kMoreInput = kInputWindow + 3;     // [tokens] rows that travel along, where a token has two
 
 // Windows.  Other nodes have slots: see slot_of.
 constexpr uint32_t kCountsWindow = kFirstOperatorWindow;         // [2][rank], by the launch's parity: its Counts
@@ -47,11 +48,11 @@ constexpr uint32_t kHistogramWindow = kFirstOperatorWindow + 1;  // [slice][2][e
 constexpr uint32_t kListWindow = kFirstOperatorWindow + 2;       // [pair] Routes, expert after expert
 constexpr uint32_t kCrossingWindow = kFirstOperatorWindow + 3;   // [other node][] tokens that cross, in their order
 constexpr uint32_t kCrossedWindow = kFirstOperatorWindow + 4;    // [other node][token] where it is among those
-constexpr uint32_t kOutgoingWindow = kFirstOperatorWindow + 5;   // [other node][] their rows
+constexpr uint32_t kOutgoingWindow = kFirstOperatorWindow + 5;   // [other node][][part] their rows
 constexpr uint32_t kListsInWindow = kFirstOperatorWindow + 6;    // [other node][pair] Routes for this node
-constexpr uint32_t kIncomingWindow = kFirstOperatorWindow + 7;   // [other node][] rows
+constexpr uint32_t kIncomingWindow = kFirstOperatorWindow + 7;   // [other node][][part] rows
 constexpr uint32_t kPlanWindow = kFirstOperatorWindow + 8;       // words: see PlanWords
-constexpr uint32_t kRowsWindow = kFirstOperatorWindow + 9;       // [row] what the experts multiply
+constexpr uint32_t kRowsWindow = kFirstOperatorWindow + 9;       // [part][row] what the experts multiply
 constexpr uint32_t kOriginsWindow = kFirstOperatorWindow + 10;   // [row] Routes
 
 constexpr uint64_t kWord = sizeof(uint32_t);
@@ -67,7 +68,8 @@ struct Layout {
   int topk = 1;
   int64_t max_tokens = 1;
   int64_t max_rows = 1;
-  int64_t k = 1;  // elements of a token
+  int parts = 1;  // rows that travel of a token: one of kTokensInput, and one of kMoreInput if there are two
+  int64_t k = 1;  // elements of a part
   int64_t n = 1;  // columns of the result
   int element_bytes = 2;
   int tile_m = 1;
@@ -128,14 +130,19 @@ struct Layout {
   MK_HD constexpr Place crossed_at(int rank, int node, int64_t token) const {
     return {kCrossedWindow, rank, static_cast<uint64_t>(slot_of(rank, node) * max_tokens + token) * kWord};
   }
+  MK_HD constexpr uint64_t token_bytes() const { return parts * row_bytes(); }
+  MK_HD constexpr Place token_at(int rank, int64_t token, int part) const {
+    return {part == 0 ? kTokensInput : kMoreInput, rank, static_cast<uint64_t>(token) * row_bytes()};
+  }
   MK_HD constexpr Place outgoing_at(int rank, int node, int64_t index) const {
-    return {kOutgoingWindow, rank, static_cast<uint64_t>(slot_of(rank, node) * max_tokens + index) * row_bytes()};
+    return {kOutgoingWindow, rank, static_cast<uint64_t>(slot_of(rank, node) * max_tokens + index) * token_bytes()};
   }
-  MK_HD constexpr Place incoming_at(int rank, int node, int64_t index) const {
-    return {kIncomingWindow, rank, static_cast<uint64_t>(slot_of(rank, node) * max_tokens + index) * row_bytes()};
+  MK_HD constexpr Place incoming_at(int rank, int node, int64_t index, int part = 0) const {
+    return {kIncomingWindow, rank,
+            static_cast<uint64_t>(slot_of(rank, node) * max_tokens + index) * token_bytes() + part * row_bytes()};
   }
-  MK_HD constexpr Place row_at(int rank, int64_t row) const {
-    return {kRowsWindow, rank, static_cast<uint64_t>(row) * row_bytes()};
+  MK_HD constexpr Place row_at(int rank, int64_t row, int part = 0) const {
+    return {kRowsWindow, rank, static_cast<uint64_t>(part * max_rows + row) * row_bytes()};
   }
   MK_HD constexpr Place origin_at(int rank, int64_t row) const {
     return {kOriginsWindow, rank, static_cast<uint64_t>(row) * sizeof(Route)};
