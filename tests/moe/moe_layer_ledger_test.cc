@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// tests/moe/moe_layer_ledger_test.cc — a layer of experts on the ledger: signals balance whatever the routing, and only
-// what is routed moves.
+// tests/moe/moe_layer_ledger_test.cc — both passes of a layer of experts on the ledger: signals balance whatever the
+// routing, and only what is routed moves.
 #include <gtest/gtest.h>
 
 #include "ops/account.h"
-#include "ops/moe/moe_layer_protocol.h"
+#include "ops/moe/moe_backward_protocol.h"
+#include "ops/moe/moe_backward_targets.h"
 #include "tests/support/moe_layer_data.h"
 #include "tests/support/worlds.h"
 
@@ -95,17 +96,19 @@ struct NoBody {
   void plan(M&) {}
   void activate(const moe::LayerTile&) {}
   void multiply(const moe::LayerTile&) {}
+  void multiply(const moe::WeightTile&) {}
   template <class ToAt>
   void return_rows(const moe::LayerTile&, int, int, const ToAt&) {}
   void write_rows(const moe::LayerTile&) {}
   void clear_sum() {}
   void add(const Place&) {}
+  void take_score(int, const Place&) {}
   void store_sum(const Place&) {}
   void write_out(int64_t) {}
 };
 
-template <class M>
-ledger::Ledger walk(const moe::LayerLayout& layout, const LayerLaunches& launches) {
+template <class M, class L>
+ledger::Ledger walk(const L& layout, const LayerLaunches& launches) {
   ledger::Ledger ledger(layout.world, [&](uint64_t epoch, const Place& at) { return launches.value(epoch, at); });
   account_with(
       ledger, layout.world, layout.roles, launches.count(),
@@ -121,14 +124,15 @@ class MoeLayerLedger : public testing::TestWithParam<WorldShape> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, MoeLayerLedger, testing::ValuesIn(kWorlds),
                          case_name<testing::TestParamInfo<WorldShape>>);
 
-TEST_P(MoeLayerLedger, BalancesAndMovesOnlyWhatIsRouted) {
-  const WorldShape world = GetParam();
+// make: make_layer_layout or make_backward_layout.
+template <class Make>
+void balances(const WorldShape& world, const Make& make) {
   for (const int topk : {1, 3}) {
     if (topk > 2 * world.size()) continue;
     for (const auto& [dispatch, send, compute] : {std::tuple{1, 1, 1}, std::tuple{4, 3, 3}}) {
       const moe::LayerProblem problem = layer_problem(world, 2, topk, 7);
       const Roster roles{{dispatch}, {world.nodes > 1 ? send : 0}, {compute}};
-      const moe::LayerLayout layout = moe::make_layer_layout(problem, kCut, roles);
+      const auto layout = make(problem, kCut, roles);
       const LayerLaunches launches(layout, problem, 4, seed_of(topk, dispatch));
       const ledger::Ledger ledger = walk<LedgerMachine>(layout, launches);
       ASSERT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
@@ -145,6 +149,9 @@ TEST_P(MoeLayerLedger, BalancesAndMovesOnlyWhatIsRouted) {
     }
   }
 }
+
+TEST_P(MoeLayerLedger, ForwardBalancesAndMovesOnlyWhatIsRouted) { balances(GetParam(), moe::make_layer_layout); }
+TEST_P(MoeLayerLedger, BackwardBalancesAndMovesOnlyWhatIsRouted) { balances(GetParam(), moe::make_backward_layout); }
 
 struct ReturnsOneRowTooFew : LedgerMachine {
   using LedgerMachine::LedgerMachine;
@@ -167,8 +174,13 @@ struct StampsForTheNextLaunch : LedgerMachine {
 template <class M>
 bool is_found() {
   const moe::LayerProblem problem = layer_problem({2, 3}, 2, 3, 9);
-  const moe::LayerLayout layout = moe::make_layer_layout(problem, kCut, Roster{{1}, {1}, {2}});
-  return !walk<M>(layout, LayerLaunches(layout, problem, 3, 7)).complaints().empty();
+  const Roster roles{{1}, {1}, {2}};
+  const auto complains = [&](const auto& layout) {
+    return !walk<M>(layout, LayerLaunches(layout, problem, 3, 7)).complaints().empty();
+  };
+  const bool forward = complains(moe::make_layer_layout(problem, kCut, roles));
+  EXPECT_EQ(complains(moe::make_backward_layout(problem, kCut, roles)), forward);
+  return forward;
 }
 
 TEST(MoeLayerLedgerMutant, IsFound) {

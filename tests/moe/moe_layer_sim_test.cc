@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/moe/moe_layer_sim_test.cc — a layer of experts under virtual time: seeds are clean, and bugs are found.
+// tests/moe/moe_layer_sim_test.cc — both passes of a layer of experts under virtual time: seeds are
+// clean, and bugs are found.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -7,9 +8,11 @@
 #include <vector>
 
 #include "ops/fuzz_case.h"
+#include "ops/moe/moe_backward_host_body.h"
+#include "ops/moe/moe_backward_targets.h"
 #include "ops/moe/moe_layer_host_body.h"
 #include "target/sim/sim_machine.h"
-#include "tests/support/moe_layer_data.h"
+#include "tests/support/moe_backward_data.h"
 
 namespace mk::test {
 namespace {
@@ -22,7 +25,67 @@ struct Resolve {
   std::byte* operator()(const Place& place) const { return world->memory().at(place, epoch); }
 };
 
+// What the two passes differ in.
+struct Forward {
+  using Layout = moe::LayerLayout;
+  using Body = moe::LayerHostBody<float, Resolve>;
+  using Result = std::vector<float>;
+
+  static Layout make_layout(const moe::LayerProblem& problem, const moe::LayerCut& cut, const Roster& roles) {
+    return moe::make_layer_layout(problem, cut, roles);
+  }
+  static const void* input(const MoeBackwardData& data, int rank, int input) {
+    const MoeRank& own = data.layer().routing().rank(rank);
+    const void* const inputs[] = {own.x.data(), own.ids.data(), own.weights.data()};
+    return inputs[input];
+  }
+  static Result poisoned(const MoeBackwardData& data, int rank) {
+    return Result(data.layer().routing().rank(rank).tokens * data.layer().problem().shape.hidden, kPoison);
+  }
+  static bool is_untouched(const Result& seen) { return std::ranges::count(seen, kPoison) == std::ssize(seen); }
+  static testing::AssertionResult is_right(const MoeBackwardData& data, int rank, const Result& seen) {
+    return data.layer().is_right(rank, seen);
+  }
+  static moe::LayerOperands operands(const MoeBackwardData& data, int rank, Result& seen) {
+    const MoeLayerData& layer = data.layer();
+    moe::LayerOperands operands{
+        .routing = {}, .w13 = layer.w13(rank).data(), .w2 = layer.w2(rank).data(), .out = seen.data()};
+    operands.routing.tokens = layer.routing().rank(rank).tokens;
+    operands.routing.has_weights = true;
+    return operands;
+  }
+};
+
+struct Backward {
+  using Layout = moe::BackwardLayout;
+  using Body = moe::BackwardHostBody<float, Resolve>;
+  using Result = MoeGradients;
+
+  static Layout make_layout(const moe::LayerProblem& problem, const moe::LayerCut& cut, const Roster& roles) {
+    return moe::make_backward_layout(problem, cut, roles);
+  }
+  static const void* input(const MoeBackwardData& data, int rank, int input) {
+    if (input == moe::kTokensInput) return data.dout(rank).data();
+    return Forward::input(data, rank, input == moe::kMoreInput ? 0 : input);
+  }
+  static Result poisoned(const MoeBackwardData& data, int rank) {
+    return MoeGradients::filled(data.layer(), rank, kPoison);
+  }
+  static bool is_untouched(const Result& seen) { return seen.is_all(kPoison); }
+  static testing::AssertionResult is_right(const MoeBackwardData& data, int rank, const Result& seen) {
+    return data.is_right(rank, seen);
+  }
+  static moe::BackwardOperands operands(const MoeBackwardData& data, int rank, Result& seen) {
+    return {.layer = Forward::operands(data, rank, seen.dx),
+            .gates = data.kept(rank).data(),
+            .scores = seen.scores.data(),
+            .dw13 = seen.dw13.data(),
+            .dw2 = seen.dw2.data()};
+  }
+};
+
 // A seed's world, layout, launches and what they bring.
+template <class Pass>
 class MoeLayerSim {
  public:
   explicit MoeLayerSim(uint64_t seed) : random_(seed) {
@@ -36,7 +99,7 @@ class MoeLayerSim {
     const moe::Cut cut{
         .tile_m = 4, .tile_n = draw(4), .slice_tokens = draw(4), .chunk_rows = draw(4), .bundle_rows = 2};
     const Roster roles{{draw(4)}, {world.nodes > 1 ? draw(2) : 0}, {draw(3)}};
-    layout_ = moe::make_layer_layout(problem_, {cut, draw(3), draw(6)}, roles);
+    layout_ = Pass::make_layout(problem_, {cut, draw(3), draw(6)}, roles);
     const int launches = 2 + draw(3);
     for (int i = 0; i < launches; ++i) {
       launches_.emplace_back(problem_, kRoutings[random_.below(std::size(kRoutings))], random_.next());
@@ -54,9 +117,7 @@ class MoeLayerSim {
     spec.with_data = true;
     spec.put_lanes = static_cast<int>(std::max<int64_t>(1, layout_.most_puts()));
     spec.input = [&](int rank, uint64_t epoch, int input) {
-      const MoeRank& own = launches_[epoch - 1].routing().rank(rank);
-      const void* const inputs[] = {own.x.data(), own.ids.data(), own.weights.data()};
-      return static_cast<const std::byte*>(inputs[input]);
+      return static_cast<const std::byte*>(Pass::input(launches_[epoch - 1], rank, input));
     };
     disturb(spec, random_, random_.next());
     sim::SimWorld world(spec);
@@ -70,26 +131,17 @@ class MoeLayerSim {
   }
 
  private:
-  std::vector<float>& out(int rank, uint64_t epoch) {
-    std::vector<float>& out = out_[{rank, epoch}];
-    const size_t size = launches_[epoch - 1].routing().rank(rank).tokens * problem_.shape.hidden;
-    if (out.size() != size) out.assign(size, kPoison);
-    return out;
+  typename Pass::Result& seen(int rank, uint64_t epoch) {
+    const auto at = seen_.find({rank, epoch});
+    if (at != seen_.end()) return at->second;
+    return seen_.emplace(std::pair{rank, epoch}, Pass::poisoned(launches_[epoch - 1], rank)).first->second;
   }
-
-  moe::LayerOperands operands(int rank, uint64_t epoch) {
-    const MoeLayerData& data = launches_[epoch - 1];
-    moe::LayerOperands operands{
-        .routing = {}, .w13 = data.w13(rank).data(), .w2 = data.w2(rank).data(), .out = out(rank, epoch).data()};
-    operands.routing.tokens = data.routing().rank(rank).tokens;
-    operands.routing.has_weights = true;
-    return operands;
-  }
+  auto operands(int rank, uint64_t epoch) { return Pass::operands(launches_[epoch - 1], rank, seen(rank, epoch)); }
 
   // A tile takes its time.  Where a mutant reads what is not there, places lie anywhere: nothing is written then.
   template <class M>
-  struct Body : moe::LayerHostBody<float, Resolve> {
-    using Base = moe::LayerHostBody<float, Resolve>;
+  struct Body : Pass::Body {
+    using Base = typename Pass::Body;
     Body(MoeLayerSim& sim, M& machine, sim::SimWorld& world, const sim::Worker& worker)
         : Base(sim.layout_, worker.rank, sim.operands(worker.rank, worker.epoch), {&world, worker.epoch}),
           m(machine),
@@ -104,7 +156,8 @@ class MoeLayerSim {
       m.compute({1e6}, tile.number);
       if (goes_on()) Base::activate(tile);
     }
-    void multiply(const moe::LayerTile& tile) {
+    template <class Tile>
+    void multiply(const Tile& tile) {
       m.compute({1e6}, tile.number);
       if (goes_on()) Base::multiply(tile);
     }
@@ -119,20 +172,19 @@ class MoeLayerSim {
       if (goes_on()) Base::store_sum(to);
     }
     M& m;
-    const moe::LayerLayout& layout;
+    const typename Pass::Layout& layout;
   };
 
   void check(sim::SimWorld& world, uint64_t epoch) {
-    const MoeLayerData& data = launches_[epoch - 1];
+    const MoeBackwardData& data = launches_[epoch - 1];
     bool fits = true;
     for (int rank = 0; rank < layout_.world.size(); ++rank) {
-      fits = fits && data.routing().rows_on(rank) <= layout_.max_rows;
+      fits = fits && data.layer().routing().rows_on(rank) <= layout_.max_rows;
     }
     for (int rank = 0; rank < layout_.world.size(); ++rank) {
-      const std::vector<float>& seen = out(rank, epoch);
       if (!fits) {
-        if (std::ranges::count(seen, kPoison) != std::ssize(seen)) world.core().complain("result", "was refused");
-      } else if (const auto right = data.is_right(rank, seen); !right) {
+        if (!Pass::is_untouched(seen(rank, epoch))) world.core().complain("result", "was refused");
+      } else if (const auto right = Pass::is_right(data, rank, seen(rank, epoch)); !right) {
         world.core().complain("result", right.message());
       }
     }
@@ -140,24 +192,28 @@ class MoeLayerSim {
 
   sim::Random random_;
   moe::LayerProblem problem_;
-  moe::LayerLayout layout_;
-  std::vector<MoeLayerData> launches_;
-  std::map<std::pair<int, uint64_t>, std::vector<float>> out_;
+  typename Pass::Layout layout_;
+  std::vector<MoeBackwardData> launches_;
+  std::map<std::pair<int, uint64_t>, typename Pass::Result> seen_;
 };
 
-TEST(MoeLayerSimSeeds, AreClean) {
-  for (uint64_t seed = 1; seed <= 1000; ++seed) {
-    const auto complaints = MoeLayerSim(seed).run<sim::SimMachine>();
+template <class Pass>
+void seeds_are_clean(uint64_t seeds) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    const auto complaints = MoeLayerSim<Pass>(seed).template run<sim::SimMachine>();
     ASSERT_TRUE(complaints.empty()) << "seed " << seed << ": " << complaints[0].kind << ": " << complaints[0].text;
   }
 }
 
+TEST(MoeLayerSimSeeds, ForwardIsClean) { seeds_are_clean<Forward>(1000); }
+TEST(MoeLayerSimSeeds, BackwardIsClean) { seeds_are_clean<Backward>(500); }
+
 // Of so many seeds at least one finds the bug, and says so.
-template <class M>
+template <class Pass, class M>
 testing::AssertionResult is_found(const std::string& kinds) {
   std::string said;
   for (uint64_t seed = 1; seed <= 300; ++seed) {
-    const auto complaints = MoeLayerSim(seed).run<M>();
+    const auto complaints = MoeLayerSim<Pass>(seed).template run<M>();
     if (complaints.empty()) continue;
     if (kinds.find(complaints[0].kind) != std::string::npos) return testing::AssertionSuccess();
     said = complaints[0].kind + ": " + complaints[0].text;
@@ -193,13 +249,51 @@ struct DoesNotReturnItsRows : sim::SimMachine {
   }
 };
 
-TEST(MoeLayerSimMutant, IsFound) {
-  EXPECT_TRUE(is_found<DoesNotWaitFor<kActivated>>("visibility"));
-  EXPECT_TRUE(is_found<DoesNotWaitFor<kReturned>>("visibility"));
-  EXPECT_TRUE(is_found<DoesNotWaitFor<kRecordsLanded>>("visibility"));
-  EXPECT_TRUE(is_found<DoesNotWaitFor<kSumsLanded>>("visibility"));
-  EXPECT_TRUE(is_found<DoesNotReturnItsRows>("visibility"));
-  EXPECT_TRUE(is_found<DoesNotSettle>("visibility"));
+template <class Pass>
+class MoeLayerSimMutant : public testing::Test {};
+using Passes = testing::Types<Forward, Backward>;
+TYPED_TEST_SUITE(MoeLayerSimMutant, Passes);
+
+TYPED_TEST(MoeLayerSimMutant, IsFound) {
+  EXPECT_TRUE((is_found<TypeParam, DoesNotWaitFor<kActivated>>("visibility")));
+  EXPECT_TRUE((is_found<TypeParam, DoesNotWaitFor<kReturned>>("visibility")));
+  EXPECT_TRUE((is_found<TypeParam, DoesNotWaitFor<kRecordsLanded>>("visibility")));
+  EXPECT_TRUE((is_found<TypeParam, DoesNotWaitFor<kSumsLanded>>("visibility")));
+  EXPECT_TRUE((is_found<TypeParam, DoesNotReturnItsRows>("visibility")));
+  EXPECT_TRUE((is_found<TypeParam, DoesNotSettle>("visibility")));
+}
+
+// Mutants of what only the backward pass has.
+struct DoesNotWaitForLaterBlocks : sim::SimMachine {
+  using SimMachine::SimMachine;
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    const bool is_block = sim().core().spec.names.signal(signal).starts_with(kActivated);
+    if (is_block && signal == last_ + 1) return true;
+    if (is_block) last_ = signal;
+    return SimMachine::wait(signal, wanted, subject);
+  }
+  uint32_t last_ = 0;
+};
+template <uint32_t kWindow>
+struct DoesNotStoreIn : sim::SimMachine {
+  using SimMachine::SimMachine;
+  void store(const Place& to, uint64_t bytes) {
+    if (to.window != kWindow) SimMachine::store(to, bytes);
+  }
+};
+struct SendsTheSecondRowOfATokenTwice : sim::SimMachine {
+  using SimMachine::SimMachine;
+  void copy(const Place& to, Place from, uint64_t bytes) {
+    if (from.window == moe::kTokensInput) from.window = moe::kMoreInput;
+    SimMachine::copy(to, from, bytes);
+  }
+};
+
+TEST(MoeBackwardSimMutant, IsFound) {
+  EXPECT_TRUE((is_found<Backward, DoesNotWaitForLaterBlocks>("visibility")));
+  EXPECT_TRUE((is_found<Backward, DoesNotStoreIn<moe::kScaledWindow>>("visibility")));
+  EXPECT_TRUE((is_found<Backward, DoesNotStoreIn<moe::kPartsWindow>>("visibility")));
+  EXPECT_TRUE((is_found<Backward, SendsTheSecondRowOfATokenTwice>("result")));
 }
 
 }  // namespace
