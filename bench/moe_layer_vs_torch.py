@@ -66,7 +66,7 @@ def measure(library, case, options):
             sys.exit(f"{name}: {library.mk_moe_error().decode()}")
     check(not handle)
     handle = ctypes.c_void_p(handle)
-    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (ids, weights, w13, w2, out)]
+    pointers = [ctypes.c_void_p(t.data_ptr()) for t in (ids, weights, w13, w2, out)] + [None]  # nothing is kept
 
     def ours():
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
@@ -90,8 +90,8 @@ def measure(library, case, options):
     return row
 
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="moe_layer beside a layer of PyTorch, on one GPU")
+def command_line(description, cases, measure):
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("library")
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=10)
@@ -102,7 +102,11 @@ if __name__ == "__main__":
     library.mk_moe_open.restype = ctypes.c_void_p
     library.mk_moe_error.restype = ctypes.c_char_p
     with torch.cuda.stream(torch.cuda.Stream()), torch.no_grad():
-        rows = [measure(library, case, options) for case in CASES if options.only in name_of(case)]
+        rows = [measure(library, case, options) for case in cases if options.only in name_of(case)]
     if options.json:
         with open(options.json, "a") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+if __name__ == "__main__":
+    command_line("moe_layer beside a layer of PyTorch, on one GPU", CASES, measure)

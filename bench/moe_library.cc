@@ -71,7 +71,7 @@ int mk_moe_launch(void* handle, void* x, int64_t tokens, void* ids, void* w, voi
 
 // The same World for a layer: n is its inter.
 int mk_moe_layer_launch(void* handle, void* x, int64_t tokens, void* ids, void* weights, void* w13, void* w2, void* out,
-                        void* stream) {
+                        void* kept, void* stream) {
   auto& bench = *static_cast<Bench*>(handle);
   return said([&] {
     const mk::MoeShape& of = bench.shape;
@@ -82,8 +82,34 @@ int mk_moe_layer_launch(void* handle, void* x, int64_t tokens, void* ids, void* 
                                 .w13 = {w13, bench.dtype, shape.experts * 2 * shape.inter, shape.hidden},
                                 .w2 = {w2, bench.dtype, shape.experts * shape.hidden, shape.inter},
                                 .out = {out, bench.dtype, tokens, shape.hidden},
+                                .kept = {kept, bench.dtype, shape.max_rows, 2 * shape.inter},
                                 .stream = stream};
     mk::moe_layer(bench.world, shape, {&args, 1}, {.split = bench.split});
+  });
+}
+
+int mk_moe_backward_launch(void* handle, void* x, int64_t tokens, void* ids, void* weights, void* w13, void* w2,
+                           void* kept, void* dout, void* dx, void* dweights, void* dw13, void* dw2, void* stream) {
+  auto& bench = *static_cast<Bench*>(handle);
+  return said([&] {
+    const mk::MoeShape& of = bench.shape;
+    const mk::MoeLayerShape shape{of.hidden, of.n, of.experts, of.topk, of.max_tokens, of.max_rows};
+    const auto tensor = [&](void* data, int64_t rows, int64_t cols) {
+      return mk::Tensor{data, bench.dtype, rows, cols};
+    };
+    const mk::MoeLayerBackwardArgs args{.x = tensor(x, tokens, shape.hidden),
+                                        .topk_idx = {ids, mk::MoeIds::Type::kInt32},
+                                        .topk_weight = static_cast<const float*>(weights),
+                                        .w13 = tensor(w13, shape.experts * 2 * shape.inter, shape.hidden),
+                                        .w2 = tensor(w2, shape.experts * shape.hidden, shape.inter),
+                                        .kept = tensor(kept, shape.max_rows, 2 * shape.inter),
+                                        .dout = tensor(dout, tokens, shape.hidden),
+                                        .dx = tensor(dx, tokens, shape.hidden),
+                                        .dtopk_weight = static_cast<float*>(dweights),
+                                        .dw13 = tensor(dw13, shape.experts * 2 * shape.inter, shape.hidden),
+                                        .dw2 = tensor(dw2, shape.experts * shape.hidden, shape.inter),
+                                        .stream = stream};
+    mk::moe_layer_backward(bench.world, shape, {&args, 1}, {.split = bench.split});
   });
 }
 

@@ -9,6 +9,7 @@
 #include "mkernel/gemm_rs.h"
 #include "mkernel/moe.h"
 #include "mkernel/moe_layer.h"
+#include "mkernel/moe_layer_backward.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 #include "mkernel/world.h"

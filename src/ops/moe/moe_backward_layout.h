@@ -19,7 +19,7 @@ struct BackwardLayout : LayerLayout {
 
   MK_HD constexpr uint64_t scaled_bytes() const { return static_cast<uint64_t>(inter) * element_bytes; }
   MK_HD constexpr Place scaled_at(int rank, int64_t row) const {
-    return {kScaledWindow, rank, static_cast<uint64_t>(row) * scaled_bytes()};
+    return {kScaledWindow, rank, static_cast<uint64_t>(lead_rows + row) * scaled_bytes()};
   }
   MK_HD constexpr uint64_t parts_bytes() const { return act_blocks() * sizeof(float); }
   MK_HD constexpr Place part_at(int rank, int64_t row, int col_block = 0) const {

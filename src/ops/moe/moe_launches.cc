@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ops/moe/moe_launches.cc — the launches of moe_dispatch_gemm and moe_layer on a GPU.
-#include "mkernel/error.h"
+// ops/moe/moe_launches.cc — the launches of moe_dispatch_gemm, moe_layer and its backward pass on a GPU.
 #include "ops/gemm/gemm_sm90.h"
 #include "ops/moe/moe_backward_sm90.h"
 #include "ops/moe/moe_layer_sm90.h"
@@ -21,8 +20,10 @@ void launch_gpu(const LayerLayout& layout, const RankView& view, const runtime::
                    [&]<DType kDType, BOrder>() { LayerLauncher<kDType>::launch(layout, view, plan, args, stream); });
 }
 
-void launch_gpu(const BackwardLayout&, const RankView&, const runtime::Plan&, const MoeLayerBackwardArgs&, Stream) {
-  throw Error(ErrorCode::kUnavailable, "moe_layer_backward has no kernel for GPUs yet");
+void launch_gpu(const BackwardLayout& layout, const RankView& view, const runtime::Plan& plan,
+                const MoeLayerBackwardArgs& args, Stream stream) {
+  gemm::with_types(args.w2.dtype, BOrder::kKN,
+                   [&]<DType kDType, BOrder>() { BackwardLauncher<kDType>::launch(layout, view, plan, args, stream); });
 }
 
 }  // namespace mk::moe

@@ -13,6 +13,8 @@ namespace mk {
 namespace moe {
 namespace {
 
+constexpr int kLeadRows = 64;  // as high as a box of a product over rows
+
 BackwardLayout backward_layout_on(const runtime::Device& device, const LayerProblem& problem, const Split& split) {
   const Roster roles = choose_roles("moe_layer_backward", problem.world, split, seats_of(device));
   LayerCut cut;
@@ -22,7 +24,9 @@ BackwardLayout backward_layout_on(const runtime::Device& device, const LayerProb
     dispatch.tile_n = 256;
     cut = gpu_cut(dispatch, roles);
   }
-  return make_backward_layout(problem, cut, roles);
+  BackwardLayout layout = make_backward_layout(problem, cut, roles);
+  if (device.kind() == DeviceKind::kCuda) layout.lead_rows = kLeadRows;
+  return layout;
 }
 
 void check_own(const LayerProblem& problem, const MoeLayerBackwardArgs& own, int rank, DeviceKind device) {

@@ -114,6 +114,33 @@ struct Weighted {
   }
 };
 
+// SwiGLU of a tile that also keeps its gates and ups.
+template <class Element>
+struct KeptSwiGlu {
+  static constexpr int kFold = 2;
+  static constexpr bool kHasOwnPlaces = true;
+  Element* kept;  // [row][2][inter], from the tile's first row and column on
+  int inter;
+  int rows;
+  int cols;
+
+  __device__ void operator()(float& x, float& y, float up_x, float up_y, int row, int col) const {
+    if (row < rows && col < cols) {
+      auto* const to = reinterpret_cast<uint32_t*>(kept + row * 2 * inter + col);
+      to[0] = sm90::pack<Element>(x, y);
+      to[inter / 2] = sm90::pack<Element>(up_x, up_y);
+    }
+    sm90::SwiGlu{}(x, y, up_x, up_y, row, col);
+  }
+};
+
+template <class Config, class Element>
+__device__ KeptSwiGlu<Element> kept_swiglu(const LayerParams& p, const LayerTile& tile) {
+  const int inter = static_cast<int>(p.layout.inter);
+  const int col = tile.col_block * Activations<Config>::kTileN;
+  return {static_cast<Element*>(p.operands.kept) + tile.row * 2 * inter + col, inter, tile.rows, inter - col};
+}
+
 template <class Config>
 __device__ Weighted weights_of(const LayerParams& p, const LayerTile& tile) {
   static_assert(Config::kSlabs == 1);
@@ -129,17 +156,24 @@ template <class Config, class Element>
 __device__ void multiply_tiles(const LayerParams& p, LayerShared<Config, Element>& shared) {
   sm90::MixedMathsJob<Config, Element, BOrder::kNK, Activations<Config>, Results<Config>> job(shared.gemm);
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
-  QueuedLayerTile next;
-  while (tiles.take(next)) {
-    if (next.is_turn) {
+  for (const QueuedLayerTile* next = tiles.look(); next != nullptr; tiles.free(), next = tiles.look()) {
+    if (next->is_turn) {
       job.hand_out_all();
       continue;
     }
-    const bool is_second = next.tile.is_second;
-    const Weighted weights = is_second ? weights_of<Config>(p, next.tile) : Weighted{};
+    const bool is_second = next->tile.is_second;
+    const Weighted weights = is_second ? weights_of<Config>(p, next->tile) : Weighted{};
     const int k_blocks = sm90::blocks_of_k<Config>(is_second ? p.layout.inter : p.layout.k);
-    job.multiply({.k_blocks = k_blocks}, !is_second, sm90::SwiGlu{}, weights);
+    const auto with_swiglu = [&](const auto& body) {
+      if (p.operands.kept == nullptr || !next->is_here) {
+        body(sm90::SwiGlu{});
+      } else {
+        body(kept_swiglu<Config, Element>(p, next->tile));
+      }
+    };
+    job.multiply({.k_blocks = k_blocks}, !is_second, with_swiglu, weights);
   }
+  tiles.free();
   job.hand_out_all();
 }
 

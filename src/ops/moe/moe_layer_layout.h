@@ -32,7 +32,7 @@ struct LayerLayout : Layout {
   MK_HD constexpr int act_blocks() const { return static_cast<int>(ceil_div<int64_t>(inter, act_tile_n)); }
   MK_HD constexpr uint64_t act_bytes() const { return static_cast<uint64_t>(act_cols) * element_bytes; }
   MK_HD constexpr Place activation_at(int rank, int64_t row) const {
-    return {kActivationsWindow, rank, static_cast<uint64_t>(row) * act_bytes()};
+    return {kActivationsWindow, rank, static_cast<uint64_t>(lead_rows + row) * act_bytes()};
   }
 
   // A pair may have a score, one fp32: it lies behind the pair's result, and behind a sum lie those of all slots.

@@ -19,7 +19,7 @@ std::vector<uint64_t> window_bytes(const Layout& layout) {
           others * pairs * sizeof(Route),
           others * tokens * layout.token_bytes(),
           layout.plan_bytes(),
-          layout.max_rows * layout.token_bytes(),
+          layout.lead_rows * layout.row_bytes() + layout.max_rows * layout.token_bytes(),
           layout.max_rows * sizeof(Route)};
 }
 

@@ -68,9 +68,10 @@ struct Layout {
   int topk = 1;
   int64_t max_tokens = 1;
   int64_t max_rows = 1;
-  int parts = 1;  // rows that travel of a token: one of kTokensInput, and one of kMoreInput if there are two
-  int64_t k = 1;  // elements of a part
-  int64_t n = 1;  // columns of the result
+  int parts = 1;      // rows that travel of a token: one of kTokensInput, and one of kMoreInput if there are two
+  int64_t k = 1;      // elements of a part
+  int lead_rows = 0;  // before the first row, nobody's: TMA may begin there (RaggedRows) and wants memory
+  int64_t n = 1;      // columns of the result
   int element_bytes = 2;
   int tile_m = 1;
   int tile_n = 1;
@@ -142,7 +143,7 @@ struct Layout {
             static_cast<uint64_t>(slot_of(rank, node) * max_tokens + index) * token_bytes() + part * row_bytes()};
   }
   MK_HD constexpr Place row_at(int rank, int64_t row, int part = 0) const {
-    return {kRowsWindow, rank, static_cast<uint64_t>(part * max_rows + row) * row_bytes()};
+    return {kRowsWindow, rank, static_cast<uint64_t>(lead_rows + part * max_rows + row) * row_bytes()};
   }
   MK_HD constexpr Place origin_at(int rank, int64_t row) const {
     return {kOriginsWindow, rank, static_cast<uint64_t>(row) * sizeof(Route)};

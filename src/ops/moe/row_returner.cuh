@@ -11,18 +11,23 @@
 namespace mk::moe {
 
 // The body of return_rows.  All lanes call each function.
-template <class Config, class Element, class Results>
+template <class Config, class Element, class Results, AnyLayerLayout L = LayerLayout>
 class RowReturner {
  public:
-  __device__ RowReturner(const RankView& view, const LayerLayout& layout, sm90::GemmShared<Config, Element>& shared)
+  __device__ RowReturner(const RankView& view, const L& layout, sm90::GemmShared<Config, Element>& shared)
       : view_(view), layout_(layout), job_(shared) {}
 
   __device__ sm90::StoreJob<Config, Element>& job() { return job_; }
 
   // Before the tile's results are there.  A lane for each row.
   template <class ToAt>
-  __device__ void return_rows(const LayerTile&, int first, int some, const ToAt& to_at) {
+  __device__ void return_rows(const LayerTile& tile, int first, int some, const ToAt& to_at) {
     std::byte* const row = lane() < some ? view_.windows.resolve(layout_.world, to_at(lane())) : nullptr;
+    if constexpr (L::kHasScores) {
+      if (tile.col_block == 0 && lane() < some) {
+        *reinterpret_cast<float*>(row + layout_.row_bytes()) = score_of(tile.row + first + lane());
+      }
+    }
 #pragma unroll
     for (int group = 0; group < kGroups; ++group) {
       if (first == 32 * group) to_[group] = row;
@@ -47,6 +52,16 @@ class RowReturner {
   static constexpr int kGroups = Config::kTileM / 32;
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
+
+  // In the order of its parts.
+  __device__ float score_of(int64_t row) const {
+    const auto* const parts =
+        reinterpret_cast<const float*>(view_.windows.resolve(layout_.world, layout_.part_at(view_.rank, row)));
+    float score = 0;
+#pragma unroll 1
+    for (int part = 0; part < layout_.act_blocks(); ++part) score += __ldcg(parts + part);
+    return score;
+  }
 
   // A lane has one vector of each fourth row: eight of them write a line.
   __device__ void write_box(const Element* box, int first_row, int rows, int first_col, int cols) const {
@@ -73,7 +88,7 @@ class RowReturner {
   }
 
   const RankView& view_;
-  const LayerLayout& layout_;
+  const L& layout_;
   sm90::StoreJob<Config, Element> job_;
   std::byte* to_[kGroups] = {};  // row i is lane i % 32's
 };

@@ -7,7 +7,8 @@
 //   operator()(float& x, float& y, float up_x, float up_y, int row, int col)     of kFold 2: x and y become the results
 //
 // row and col are where the first of the results lies in C.  A hook changes its arguments in place: if it returned
-// values, the compiler would need more registers than there are.  An operator hands a hook to the maths job;
+// values, the compiler would need more registers than there are.  One that writes to row and col itself also says
+// kHasOwnPlaces.  An operator hands a hook to the maths job;
 // with_epilogue picks it at run time, before the loop over tiles.
 #pragma once
 

@@ -8,6 +8,7 @@
 #include "base/math.h"
 #include "mkernel/types.h"
 #include "target/sm90/gemm_shared.cuh"
+#include "target/sm90/ragged_rows.h"
 #include "target/sm90/result_boxes.h"
 
 namespace mk::sm90 {
@@ -63,6 +64,35 @@ class LoadJob {
       for (int block = begun; block < of.k_blocks; ++block) {
         wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
         load_block(of, at, block);
+      }
+    }
+    ++tiles_;
+    __syncwarp();
+  }
+
+  // A product over rows: A lies as [row, m] and B as [row, n], both in boxes of 64 columns and up to kTileK rows
+  // (RaggedRows), and `at` says where m and n begin.  Behind the last of `rows`, at least 1, there are zeros.  Not
+  // before meet().
+  __device__ void load_over_rows(const TileOperands& of, const TileCoords& at, int first_row, int rows) {
+    static_assert(Config::kCluster == 1);
+    if (is_one_lane()) {
+      for (int block = 0; block < of.k_blocks; ++block, ++cursor_) {
+        const int stage = cursor_.slot;
+        uint64_t* const full = &shared_.full[stage];
+        wait_phase(&shared_.empty[stage], cursor_.phase ^ 1);
+        ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full,
+                                       uint32_t{Config::kStageBytes});
+        const int first = block * Config::kTileK;
+        const int count = min_of(Config::kTileK, rows - first);
+        const auto load_boxes = [&](Element* to, const CUtensorMap* map, int col, int cols) {
+          for (int box = 0; box < cols; box += Config::kBox) {
+            const auto from = RaggedRows::box(col + box, first_row + first, count, Config::kTileK);
+            ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, to + box * Config::kTileK, map, from.at,
+                                      full);
+          }
+        };
+        load_boxes(shared_.a[stage], of.a, at.row, Config::kTileM);
+        load_boxes(shared_.b[stage], of.b, at.col, Config::kStageN);
       }
     }
     ++tiles_;

@@ -47,19 +47,19 @@ class MathsJob {
     c_cursor_ = before.c_cursor_;
   }
 
-  // Every sum passes `hook`, of epilogue.cuh.
-  template <class Hook>
+  // Every sum passes `hook`, of epilogue.cuh.  kOrderOfA: kKM for a product over rows (LoadJob::load_over_rows).
+  template <AOrder kOrderOfA = AOrder::kMK, class Hook>
   __device__ void multiply(const MathsTile& tile, const Hook& hook) {
     Sums sums;
     int block = 0;
     if (pending_) {
 #pragma unroll
       for (int box = 0; box < Results::kPerPart; ++box) {
-        if (block < tile.k_blocks) multiply_block(sums, block++);
+        if (block < tile.k_blocks) multiply_block<kOrderOfA>(sums, block++);
         hand_out(box);
       }
     }
-    for (; block < tile.k_blocks; ++block) multiply_block(sums, block);
+    for (; block < tile.k_blocks; ++block) multiply_block<kOrderOfA>(sums, block);
     end_sums(sums);
     round(sums, tile, hook);
     pending_ = true;
@@ -109,6 +109,7 @@ class MathsJob {
     }
   }
 
+  template <AOrder kOrderOfA = AOrder::kMK>
   __device__ void multiply_block(Sums& sums, int block) {
     const int stage = cursor_.slot;
     wait_phase(&shared_.full[stage], cursor_.phase);
@@ -119,8 +120,8 @@ class MathsJob {
     for (int step = 0; step < Config::kTileK / 16; ++step) {
 #pragma unroll
       for (int slab = 0; slab < Config::kSlabs; ++slab) {
-        wgmma<Element, Config::kPartN, kOrder>(sums[slab], wgmma_operand(a + slab * 64 * 128 + step * 32, 16, 1024),
-                                               operand_b(b, step), block > 0 || step > 0);
+        wgmma<Element, Config::kPartN, kOrder, kOrderOfA>(sums[slab], operand_a<kOrderOfA>(a + slab * 64 * 128, step),
+                                                          operand_b(b, step), block > 0 || step > 0);
       }
     }
     wgmma_commit();
@@ -135,6 +136,16 @@ class MathsJob {
 #pragma unroll
     for (int slab = 0; slab < Config::kSlabs; ++slab) wgmma_results(sums[slab]);
     release_stage_before();
+  }
+
+  // As B, see below; there are 64 rows in either order.
+  template <AOrder kOrderOfA>
+  __device__ static uint64_t operand_a(uint32_t a, int step) {
+    if constexpr (kOrderOfA == AOrder::kMK) {
+      return wgmma_operand(a + step * 32, 16, 1024);
+    } else {
+      return wgmma_operand(a + step * 2048, Config::kTileK * 128, 1024);
+    }
   }
 
   // Rows of 128 bytes in groups of 8.  [N,K]: as A, 16 of k are 32 bytes on.  [K,N]: boxes of 64 columns,
@@ -152,8 +163,10 @@ class MathsJob {
   __device__ void round(Sums& sums, const MathsTile& tile, const Hook& hook) {
     static_assert(Hook::kFold == R::kFold && R::kElementBytes == Results::kElementBytes &&
                   R::kWords <= Results::kWords);
-    const int own_row = tile.row + part_row() + Fragment::sum_row(thread(), 0);
-    const int own_col = tile.col + part_col() / R::kFold + Fragment::sum_col(thread(), 0);
+    int own_row = tile.row + part_row() + Fragment::sum_row(thread(), 0);
+    int own_col = tile.col + part_col() / R::kFold + Fragment::sum_col(thread(), 0);
+    // Else the compiler works out rows and columns of all sums once for all tiles, and keeps them in local memory.
+    if constexpr (requires { Hook::kHasOwnPlaces; }) asm volatile("" : "+r"(own_row), "+r"(own_col));
 #pragma unroll
     for (int slab = 0; slab < Config::kSlabs; ++slab) {
 #pragma unroll
@@ -161,7 +174,9 @@ class MathsJob {
         const int row = own_row + slab * 64 + Fragment::sum_row(0, i);
         const int col = own_col + Fragment::sum_col(0, i);
         float(&d)[Config::kPartN / 2] = sums[slab];
-        if constexpr (R::kFold == 1) {
+        if constexpr (R::kHoldsNothing) {
+          hook(d[i], d[i + 1], row, col);
+        } else if constexpr (R::kFold == 1) {
           hook(d[i], d[i + 1], row, col);
           keep(slab, i, d[i], d[i + 1]);
         } else {
@@ -193,7 +208,7 @@ class MathsJob {
   __device__ void hand_out(int box) {
     const int buffer = c_cursor_.slot;
     wait_phase(&shared_.c_empty[consumer()][buffer], c_cursor_.phase ^ 1);
-    write_box<R>(box, shared_.c[consumer()][buffer]);
+    if constexpr (!R::kHoldsNothing) write_box<R>(box, shared_.c[consumer()][buffer]);
     tell(&shared_.c_full[consumer()][buffer]);
     ++c_cursor_;
   }

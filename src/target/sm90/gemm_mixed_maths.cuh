@@ -16,14 +16,26 @@ struct MixedBoxes : ResultBoxes<Config, 2, kSumsToOne> {
   static constexpr bool kLastThroughA = false;
 };
 
-// First, Second: MixedBoxes of this Config.  A thread keeps as many words of a First as of a Second, or fewer.
+// Of tiles whose hook writes results itself.
+template <class Config>
+struct NoBoxes : MixedBoxes<Config, 1> {
+  static constexpr bool kHoldsNothing = true;
+  static constexpr int kPerPart = 1;
+  static constexpr int kWords = 0;
+};
+
+// First: MixedBoxes of this Config, or NoBoxes, whose hook may have a finish().  Second: MixedBoxes.  A thread keeps as
+// many words of a First as of a Second, or fewer.
 template <class Config, class Element, BOrder kOrder, class First, class Second>
 class MixedMathsJob {
  public:
   __device__ explicit MixedMathsJob(GemmShared<Config, Element>& shared) : job_(shared) {}
 
-  template <class FirstHook, class SecondHook>
-  __device__ void multiply(const MathsTile& tile, bool is_first, const FirstHook& first, const SecondHook& second) {
+  // with_first(body) calls body with the hook of a First.  It does so when the sums are there: until then registers are
+  // scarce.
+  template <class WithFirst, class SecondHook>
+  __device__ void multiply(const MathsTile& tile, bool is_first, const WithFirst& with_first,
+                           const SecondHook& second) {
     typename Job::Sums sums;
     int block = 0;
     if (boxes_ > 0) {
@@ -36,7 +48,10 @@ class MixedMathsJob {
     for (; block < tile.k_blocks; ++block) job_.multiply_block(sums, block);
     job_.end_sums(sums);
     if (is_first) {
-      job_.template round<First>(sums, tile, first);
+      with_first([&](const auto& first) {
+        job_.template round<First>(sums, tile, first);
+        if constexpr (requires { first.finish(); }) first.finish();
+      });
       forget_words_behind_first();
     } else {
       job_.template round<Second>(sums, tile, second);
@@ -46,6 +61,9 @@ class MixedMathsJob {
 #pragma unroll
     for (int box = 0; box < kAtOnce; ++box) hand_out(box);
   }
+
+  // The job that other maths jobs go on from.
+  __device__ auto& job() { return job_; }
 
   // As that of MathsJob; also after the last tile.
   __device__ void hand_out_all() {
@@ -62,8 +80,8 @@ class MixedMathsJob {
   static constexpr int kMostBoxes = First::kPerPart > Second::kPerPart ? First::kPerPart : Second::kPerPart;
 
   // Boxes of either kind lie alike in registers and in shared memory.
-  static constexpr bool kAreAlike =
-      Config::kSlabs == 1 && First::kNarrow == Second::kNarrow && First::kPerPart <= Second::kPerPart;
+  static constexpr bool kAreAlike = !First::kHoldsNothing && Config::kSlabs == 1 && First::kNarrow == Second::kNarrow &&
+                                    First::kPerPart <= Second::kPerPart;
 
   // Else the compiler keeps them, of the tile before, through all of this one.
   __device__ void forget_words_behind_first() {

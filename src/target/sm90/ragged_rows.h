@@ -4,8 +4,8 @@
 // Groups of rows that follow each other without gaps need this: a box that is stored must not touch the rows of the
 // next group.  TMA cuts a box at the edges of its tensor.  So the tensor has two dimensions of rows with the same
 // stride: the rows of a window of box_rows rows, and the place where the window ends.  A box of fewer rows begins
-// inside the window and is cut at its end.  The tensor begins box_rows rows before the matrix; nothing there is
-// touched.
+// inside the window and is cut at its end.  The tensor begins box_rows rows before the matrix.  Nothing there is
+// written; but where boxes are loaded it must be memory: an H200 faulted on loads when it was not.
 #pragma once
 
 #include <array>

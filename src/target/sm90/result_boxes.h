@@ -21,6 +21,8 @@ struct ResultBoxes {
   static constexpr int kTileN = Config::kTileN / kFold;
   static constexpr int kPartN = Config::kPartN / kFold;
 
+  static constexpr bool kHoldsNothing = false;  // the hook writes results itself; a box only says that they are there
+
   static constexpr int kRows = 64;
   static constexpr int kCols = BoxImageOf<kBytes>::kBoxCols;
   static constexpr int kAcross = ceil_div(kPartN, kCols);

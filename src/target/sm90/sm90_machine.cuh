@@ -79,6 +79,7 @@ class Sm90Machine {
       if (!wait(signal, __shfl_sync(0xffffffffu, wanted, which), subject + which)) return false;
     }
     __syncwarp();  // what one lane has acquired, the others have
+    rows_before_async_reads();
     return true;
   }
 

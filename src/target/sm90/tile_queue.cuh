@@ -59,12 +59,22 @@ class TileTaker {
 
   // False: there are no more.
   __device__ bool take(Tile& tile) {
+    const Tile* const next = look();
+    if (next != nullptr) tile = *next;
+    free();
+    return next != nullptr;
+  }
+
+  // The same in two steps, for who has no registers to keep a tile in: it stays where it is until it is freed.  Null:
+  // there are no more; that is freed as well.
+  __device__ const Tile* look() {
     wait_phase(&queue_.full[cursor_.slot], cursor_.phase);
-    const auto entry = queue_.entries[cursor_.slot];
+    const auto& entry = queue_.entries[cursor_.slot];
+    return entry.is_tile ? &entry.tile : nullptr;
+  }
+  __device__ void free() {
     ptx::mbarrier_arrive(&queue_.empty[cursor_.slot]);
     ++cursor_;
-    tile = entry.tile;
-    return entry.is_tile;
   }
 
  private:
