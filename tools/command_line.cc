@@ -48,6 +48,10 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
   add_flag(app, "--routing", "KIND",
            "moe_*: uniform, zipf, one_expert, one_rank, none or random_drop; new in each launch [uniform]",
            [&run](const std::string& text) { run.routing = choice("--routing", text, kRoutings); });
+  add_flag(app, "--direction", "KIND", "moe_layer: fwd, or bwd, the gradients of inputs and weights [fwd]",
+           [&run](const std::string& text) {
+             run.direction = choice("--direction", text, {Direction::kForward, Direction::kBackward});
+           });
 }
 
 void add_run_flags(CLI::App& app, RunRequest& run) {
@@ -99,6 +103,8 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
 void check_run(const RunRequest& run) {
   check_usage(run.op == "all" || find_operator(run.op) != nullptr, "operator is '{}'; it must be all or one of {}",
               run.op, operator_names());
+  check_usage(run.direction == Direction::kForward || run.op == "moe_layer",
+              "--direction is bwd; only moe_layer has it, and the operator is {}", run.op);
   check_split(run.op, run.split);
   constexpr int kMostLaunches = 10'000'000;  // their times are kept
   check_usage(!run.launches || (*run.launches >= 1 && *run.launches <= kMostLaunches),

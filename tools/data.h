@@ -29,6 +29,12 @@ struct DataSpec {
   float scale = 1;     // a power of two that multiplies every element
 };
 
+// The data of one rank, or of one expert.
+constexpr DataSpec of(DataSpec spec, int rank_or_expert) {
+  spec.rank = static_cast<uint64_t>(rank_or_expert);
+  return spec;
+}
+
 // Longest sum for which the bound of kUniform says something: the worst-case error of fp32 sums grows
 // faster than the sums do, and reaches a fifth of them here.
 constexpr int64_t kLongestUniformSum = int64_t{1} << 14;

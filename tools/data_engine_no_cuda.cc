@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// tools/data_engine_no_cuda.cc — compiled in place of data_engine_cuda.cu and layer_reference_cuda.cu when there is no
+// tools/data_engine_no_cuda.cc — compiled in place of data_engine_cuda.cu and bounded_math_cuda.cu when there is no
 // CUDA compiler.
+#include "bounded_math.h"
 #include "data_engine.h"
-#include "layer_reference.h"
 #include "mkernel/error.h"
 
 namespace mk::tools {
@@ -11,7 +11,7 @@ std::unique_ptr<DataEngine> make_cuda_data_engine(runtime::Device&) {
   throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
 }
 
-std::unique_ptr<LayerReference> make_cuda_layer_reference(runtime::Device&, const LayerSize&) {
+std::unique_ptr<BoundedMath> make_cuda_bounded_math(runtime::Device&) {
   throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
 }
 

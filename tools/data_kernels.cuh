@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// tools/data_kernels.cuh — what the kernels of the data engine and of the layer's reference share.
+// tools/data_kernels.cuh — what the kernels of the data engine and of references share.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -33,6 +33,12 @@ struct SlotSum {
   double error = 0;
 };
 
+MK_HD inline void add_weighted(const Bounded& result, double weight, SlotSum& sum) {
+  sum.ref += weight * result.value;
+  sum.parts += std::fabs(weight * result.value);
+  sum.error += std::fabs(weight) * result.bound;
+}
+
 struct LayerRule {
   DataKind kind = DataKind::kUniform;
   int64_t first_products = 1;   // p1
@@ -45,22 +51,40 @@ inline Hops layer_hops(DType dtype, int topk, int nodes) {
   return hops_of(dtype, topk, nodes > 1 ? 2 : 1, 1 + topk + nodes);
 }
 
+// A factor of the second GEMM that is off by `error`.
+MK_HD inline Bounded operand(double value, double error, const LayerRule& rule) {
+  const double g2 = static_cast<double>(rule.second_products) * 0x1p-23;
+  return {value, error + g2 * (std::fabs(value) + error)};
+}
+
+// The same after it was rounded to the type.  A zero stays one.
+MK_HD inline Bounded rounded_operand(double value, double error, const LayerRule& rule) {
+  if (value == 0 && error == 0) return {};
+  return operand(value, error + rule.rounding.unit * (std::fabs(value) + error) + rule.rounding.tiny, rule);
+}
+
 MK_HD inline Bounded activation(const Bounded& gate, const Bounded& up, const LayerRule& rule) {
   const double silu = gate.value / (1 + std::exp(-gate.value));
   const double a = silu * up.value;
   const double g1 = static_cast<double>(rule.first_products) * 0x1p-23;
-  const double g2 = static_cast<double>(rule.second_products) * 0x1p-23;
   const double gate_error = 1.1 * g1 * gate.bound;
   const double up_error = g1 * up.bound;
   const double d = gate_error * (std::fabs(up.value) + up_error) + std::fabs(silu) * up_error;
   const double s = (8 + 2 * std::fabs(gate.value)) * 0x1p-23;
-  const double e = d + s * (std::fabs(a) + d);
-  const double error = e + rule.rounding.unit * (std::fabs(a) + e) + rule.rounding.tiny;
-  return {a, error + g2 * (std::fabs(a) + error)};
+  return rounded_operand(a, d + s * (std::fabs(a) + d), rule);
 }
 
 MK_HD inline double layer_tolerance(const SlotSum& sum, const LayerRule& rule) {
   return tolerance_after(rule.hops, sum.ref, sum.parts, sum.error, rule.rounding);
+}
+
+// `rounded` is sum.ref in the type.
+MK_HD inline void judge_sum(double seen, double rounded, const SlotSum& sum, const LayerRule& rule, Tally& tally) {
+  if (rule.kind == DataKind::kExact) {
+    tally.judge(seen, rounded, 0);
+  } else {
+    tally.judge(seen, sum.ref, layer_tolerance(sum, rule));
+  }
 }
 
 }  // namespace mk::tools

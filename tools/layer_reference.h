@@ -8,9 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "layer_judge.h"
-#include "mkernel/types.h"
-#include "runtime/device.h"
+#include "bounded_math.h"
 
 namespace mk::tools {
 
@@ -20,8 +18,7 @@ struct ExpertRows {
   Tensor gate;                  // [inter, hidden]
   Tensor up;                    // [inter, hidden]
   Tensor w2;                    // [hidden, inter]
-  std::vector<int64_t> tokens;  // of each row: where it is added; a token may be there several times
-  std::vector<float> weights;   // of each row
+  std::vector<Target> targets;  // of each row: its token and its weight; a token may be there several times
 };
 
 // At most.
@@ -42,23 +39,20 @@ struct LayerSize {
 
 class LayerReference {
  public:
-  virtual ~LayerReference() = default;
+  LayerReference(runtime::Device& device, const LayerSize& size);
 
   // Tokens 0 to tokens - 1 have no rows any more.
-  virtual void clear(int64_t tokens) = 0;
-  virtual void add(const ExpertRows& rows, const LayerRule& rule) = 0;
+  void clear(int64_t tokens);
+  void add(const ExpertRows& rows, const LayerRule& rule);
 
   // Judges every element of out, whose row i is token i.
-  virtual CheckResult check(const Tensor& out, const LayerRule& rule) = 0;
+  CheckResult check(const Tensor& out, const LayerRule& rule);
+
+ private:
+  const std::unique_ptr<BoundedMath> math_;
+  const int64_t hidden_;
+  const runtime::Buffer x_, gate_, up_, activations_, results_;
+  const runtime::Buffer sums_;
 };
-
-std::unique_ptr<LayerReference> make_cpu_layer_reference(const LayerSize& size);
-
-// Only where a CUDA Device exists.
-std::unique_ptr<LayerReference> make_cuda_layer_reference(runtime::Device& device, const LayerSize& size);
-
-inline std::unique_ptr<LayerReference> make_layer_reference(runtime::Device& device, const LayerSize& size) {
-  return device.kind() == DeviceKind::kCuda ? make_cuda_layer_reference(device, size) : make_cpu_layer_reference(size);
-}
 
 }  // namespace mk::tools

@@ -2,6 +2,8 @@
 // tools/moe_pairs.cc — see moe_pairs.h.
 #include "moe_pairs.h"
 
+#include <algorithm>
+
 #include "base/math.h"
 #include "data.h"
 
@@ -28,6 +30,12 @@ int64_t MoePairs::rows_on(int rank) const {
   return rows;
 }
 
+int64_t MoePairs::most_rows() const {
+  int64_t most = 0;
+  for (const std::vector<MoePair>& rows : by_expert_) most = std::max(most, std::ssize(rows));
+  return most;
+}
+
 MoeTraffic MoePairs::traffic(int rank, uint64_t row_bytes) const {
   constexpr uint64_t kListed = 16;  // of a pair in a list
   const uint64_t counts = round_up<uint64_t>(4 * (fields_.experts + 2 * world_.nodes + 1), 16);
@@ -51,7 +59,16 @@ MoeTraffic MoePairs::traffic(int rank, uint64_t row_bytes) const {
 }
 
 MoeTraffic MoePairs::layer_traffic(int rank, uint64_t row_bytes) const {
-  MoeTraffic moved = traffic(rank, row_bytes);
+  return there_and_back(rank, {row_bytes, row_bytes, row_bytes});
+}
+
+// x and dout go, dx comes back: each row with its fp32 dtopk_weight, each sum with those of all slots.
+MoeTraffic MoePairs::backward_traffic(int rank, uint64_t row_bytes) const {
+  return there_and_back(rank, {2 * row_bytes, row_bytes + 4, row_bytes + round_up<uint64_t>(4 * fields_.topk, 16)});
+}
+
+MoeTraffic MoePairs::there_and_back(int rank, const LayerBytes& bytes) const {
+  MoeTraffic moved = traffic(rank, bytes.token);
   // Each token that crosses has a record: itself and its ids.
   const uint64_t record = round_up<uint64_t>(4 * (1 + fields_.topk), 16);
   moved.network_bytes += static_cast<uint64_t>(moved.crossing_tokens) * record;
@@ -59,12 +76,12 @@ MoeTraffic MoePairs::layer_traffic(int rank, uint64_t row_bytes) const {
   const int here = world_.node_of(rank);
   for (int node = 0; node < world_.nodes; ++node) {
     const int peer = world_.rank_at(node, world_.local_of(rank));
-    if (peer != rank) moved.network_bytes += static_cast<uint64_t>(crossing(peer, here)) * row_bytes;
+    if (peer != rank) moved.network_bytes += static_cast<uint64_t>(crossing(peer, here)) * bytes.sum;
   }
   // A result goes to the rank of this node that delivered the row.
   for (int i = 0; i < local_experts(); ++i) {
     for (const MoePair& one : by_expert_[rank * local_experts() + i]) {
-      if (world_.local_of(one.rank) != world_.local_of(rank)) moved.nvlink_bytes += row_bytes;
+      if (world_.local_of(one.rank) != world_.local_of(rank)) moved.nvlink_bytes += bytes.result;
     }
   }
   return moved;

@@ -36,11 +36,22 @@ class MoePairs {
   int local_experts() const { return fields_.experts / world_.size(); }
   int64_t rows_on(int rank) const;
 
-  // What a rank moves: where tokens go to their experts, and where results come back as well.  A row has `row_bytes`.
+  int64_t most_rows() const;  // of an expert
+
+  // What a rank moves: where tokens go to their experts, where results come back as well, and in the backward pass.  A
+  // row has `row_bytes`.
   MoeTraffic traffic(int rank, uint64_t row_bytes) const;
   MoeTraffic layer_traffic(int rank, uint64_t row_bytes) const;
+  MoeTraffic backward_traffic(int rank, uint64_t row_bytes) const;
 
  private:
+  // Of a token on its way to experts, of a result, and of a sum of results that crosses.
+  struct LayerBytes {
+    uint64_t token;
+    uint64_t result;
+    uint64_t sum;
+  };
+  MoeTraffic there_and_back(int rank, const LayerBytes& bytes) const;
   bool crosses(int rank, int64_t token, int node) const;
   int64_t crossing(int rank, int node) const;  // tokens of the rank that have an expert in that node
 

@@ -28,6 +28,10 @@ constexpr const char* name_of(Routing routing) {
   return "unknown";
 }
 
+enum class Direction { kForward, kBackward };
+
+constexpr const char* name_of(Direction direction) { return direction == Direction::kForward ? "fwd" : "bwd"; }
+
 using RoutingRandom = std::mt19937_64;
 
 inline int64_t below(RoutingRandom& random, int64_t end) {

@@ -17,7 +17,8 @@ Row start_moe_row(const char* op, World& world, const RunRequest& request) {
   row.moe = {.tokens = request.tokens.value_or(defaults.tokens),
              .experts = experts,
              .topk = request.topk.value_or(std::min(defaults.topk, experts)),
-             .routing = request.routing};
+             .routing = request.routing,
+             .direction = request.direction};
   row.k = request.hidden.value_or(defaults.hidden);
   row.n = request.inter.value_or(defaults.inter);
   check_same_flags(row, request.split, world);
@@ -30,6 +31,14 @@ MoePairs pairs_of(const Row& row, const World& world, int launch) {
 }
 
 uint64_t token_bytes(const Row& row) { return static_cast<uint64_t>(row.k) * size_of(row.dtype); }
+
+std::vector<float> weights_of(const DataSpec& spec, int rank, size_t pairs) {
+  const DataSpec own = of(spec, rank);
+  const uint64_t key = key_of(own);
+  std::vector<float> weights(pairs);
+  for (size_t pair = 0; pair < pairs; ++pair) weights[pair] = value_at(own, key, pair);
+  return weights;
+}
 
 int64_t plan_rows(Row& row, const World& world) {
   int64_t most = 1;

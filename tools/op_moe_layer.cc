@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tools/op_moe_layer.cc — runs the MoE layer and checks every element of every launch, and the bytes that were moved.
+// tools/op_moe_layer.cc — runs the MoE layer, forwards, and checks every element of every launch, and the bytes that
+// were moved.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -17,22 +18,8 @@
 namespace mk::tools {
 namespace {
 
-DataSpec of(DataSpec spec, int rank_or_expert) {
-  spec.rank = rank_or_expert;
-  return spec;
-}
-
 LayerData data_of(const Row& row, int launch) {
   return layer_data_for(row.k, row.n, row.moe->topk, row.dtype, row.seed, launch);
-}
-
-// Weights of the pairs of a rank.
-std::vector<float> weights_of(const LayerData& data, int rank, size_t pairs) {
-  const DataSpec spec = of(data.weights, rank);
-  const uint64_t key = key_of(spec);
-  std::vector<float> weights(pairs);
-  for (size_t pair = 0; pair < pairs; ++pair) weights[pair] = value_at(spec, key, pair);
-  return weights;
 }
 
 // Makes inputs again, those of other ranks too, and compares outputs with what they must give: some tokens of a rank at
@@ -44,7 +31,7 @@ class Checker {
         engine_(engine),
         hops_(layer_hops(row.dtype, row.moe->topk, world.nodes())),
         size_(size_of_check(row)),
-        reference_(make_layer_reference(device, size_)),
+        reference_(device, size_),
         x_(device, row.dtype, size_.rows, row.k),
         gate_(device, row.dtype, row.n, row.k),
         up_(device, row.dtype, row.n, row.k),
@@ -52,14 +39,14 @@ class Checker {
 
   CheckResult check(int launch, const MoePairs& pairs, int rank, const Matrix& out) {
     const LayerData data = data_of(row_, launch);
-    const std::vector<float> weights = weights_of(data, rank, pairs.ids(rank).size());
+    const std::vector<float> weights = weights_of(data.weights, rank, pairs.ids(rank).size());
     const LayerRule rule{data.x.kind, data.first_products, data.second_products, rounding_of(row_.dtype), hops_};
     CheckResult worst;
     for (int64_t first = 0; first < pairs.tokens(rank); first += size_.tokens) {
       const int64_t count = std::min(size_.tokens, pairs.tokens(rank) - first);
-      reference_->clear(count);
+      reference_.clear(count);
       add_tokens(data, rule, pairs.ids(rank), weights, rank, first, count);
-      worst.add(reference_->check(out.rows(first, count), rule));
+      worst.add(reference_.check(out.rows(first, count), rule));
     }
     return worst;
   }
@@ -93,15 +80,14 @@ class Checker {
       engine_.fill(w2_.view, of(data.w2, expert));
       for (int64_t begin = 0; begin < std::ssize(own); begin += size_.rows) {
         const int64_t rows = std::min(size_.rows, std::ssize(own) - begin);
-        ExpertRows some{x_.rows(0, rows), gate_.view, up_.view, w2_.view, {}, {}};
+        ExpertRows some{x_.rows(0, rows), gate_.view, up_.view, w2_.view, {}};
         std::vector<RowSource> sources;
         for (int64_t i = begin; i < begin + rows; ++i) {
           sources.push_back({rank, own[i] / topk});
-          some.tokens.push_back(own[i] / topk - first);
-          some.weights.push_back(weights[own[i]]);
+          some.targets.push_back({own[i] / topk - first, weights[own[i]]});
         }
         engine_.fill_rows(some.x, data.x, sources);
-        reference_->add(some, rule);
+        reference_.add(some, rule);
       }
     }
   }
@@ -110,7 +96,7 @@ class Checker {
   DataEngine& engine_;
   const Hops hops_;
   const LayerSize size_;
-  const std::unique_ptr<LayerReference> reference_;
+  LayerReference reference_;
   const Matrix x_;
   const Matrix gate_;
   const Matrix up_;
@@ -186,7 +172,7 @@ class Runner {
       const std::vector<int64_t>& ids = data.pairs.ids(rank);
       RankData& own = data.ranks.emplace_back(RankData{with_rows(device_, row_.dtype, data.pairs.tokens(rank), row_.k),
                                                        uploaded_ids(device_, ids, data.ids),
-                                                       uploaded(device_, weights_of(specs, rank, ids.size())),
+                                                       uploaded(device_, weights_of(specs.weights, rank, ids.size())),
                                                        {device_, row_.dtype, local_experts() * 2 * row_.n, row_.k},
                                                        {device_, row_.dtype, local_experts() * row_.k, row_.n},
                                                        {device_, row_.dtype, out_rows(), row_.k}});
@@ -236,6 +222,7 @@ class Runner {
 }  // namespace
 
 Row run_moe_layer(World& world, const RunRequest& request) {
+  if (request.direction == Direction::kBackward) return run_moe_layer_backward(world, request);
   Row row = start_moe_row("moe_layer", world, request);
   row.products = 3;
   Runner(row, world, request.split).run();

@@ -37,6 +37,10 @@ std::string bytes_text(uint64_t bytes) {
   return in_units(static_cast<double>(bytes), kUnits);
 }
 
+std::string op_text(const Row& row) {
+  return row.moe && row.moe->direction == Direction::kBackward ? row.op + " bwd" : row.op;
+}
+
 // A mixture of experts has rows by the routing.
 std::string shape_text(const Row& row) {
   const std::string shape = fmt::format("{}x{}x{} {}", row.m, row.n, row.k, name_of(row.dtype));
@@ -47,8 +51,9 @@ std::string shape_text(const Row& row) {
 
 std::string shape_flags(const Row& row) {
   if (!row.moe) return fmt::format("--m {} --n {} --k {}", row.m, row.n, row.k);
-  return fmt::format("--tokens {} --hidden {} --inter {} --experts {} --topk {} --routing {}", row.moe->tokens, row.k,
-                     row.n, row.moe->experts, row.moe->topk, name_of(row.moe->routing));
+  return fmt::format("--tokens {} --hidden {} --inter {} --experts {} --topk {} --routing {} --direction {}",
+                     row.moe->tokens, row.k, row.n, row.moe->experts, row.moe->topk, name_of(row.moe->routing),
+                     name_of(row.moe->direction));
 }
 
 std::string table_header() {
@@ -58,8 +63,8 @@ std::string table_header() {
 
 std::string table_row(const Row& row) {
   const std::string verdict = row.correct() ? "correct" : fmt::format("WRONG: {} elements", row.check.wrong);
-  return fmt::format(kLine, row.op, fmt::format("{}x{}", row.nodes, row.ranks), shape_text(row), time_text(row.time_us),
-                     fmt::format("{:.3g}", row.tflops_per_rank), bytes_text(row.nvlink_bytes),
+  return fmt::format(kLine, op_text(row), fmt::format("{}x{}", row.nodes, row.ranks), shape_text(row),
+                     time_text(row.time_us), fmt::format("{:.3g}", row.tflops_per_rank), bytes_text(row.nvlink_bytes),
                      bytes_text(row.network_bytes), fmt::format("{:.2e}", row.check.error), verdict);
 }
 
@@ -116,6 +121,7 @@ std::string to_json(const Row& row) {
     json["experts"] = row.moe->experts;
     json["topk"] = row.moe->topk;
     json["routing"] = name_of(row.moe->routing);
+    json["direction"] = name_of(row.moe->direction);
     json["crossing_tokens"] = row.moe->crossing_tokens;
   }
   return json.dump();

@@ -38,6 +38,7 @@ struct MoeFields {
   int experts = 0;
   int topk = 0;
   Routing routing = Routing::kUniform;
+  Direction direction = Direction::kForward;
   double crossing_tokens = 0;  // of a rank and launch, on average: once to each node
 };
 
@@ -53,7 +54,7 @@ struct Row {
   int64_t m = 0;         // of a mixture of experts the rows that a rank gets, on average
   int64_t n = 0;
   int64_t k = 0;
-  int products = 1;  // of M×N×K that a rank multiplies: a layer of experts has three, gate, up and w2
+  int products = 1;  // of M×N×K that a rank multiplies: a layer of experts has three, and twice that backwards
   std::optional<MoeFields> moe;
   DType dtype = DType::kBf16;
   int launches = 0;

@@ -43,6 +43,7 @@ struct RunRequest {
   std::optional<int> experts;
   std::optional<int> topk;
   Routing routing = Routing::kUniform;
+  Direction direction = Direction::kForward;
   DType dtype = DType::kBf16;
   std::optional<int> launches;
   Split split;  // empty: chosen for the shape

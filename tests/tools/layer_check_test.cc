@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "runtime/host_device.h"
 #include "tests/support/matrix.h"
 #include "tools/data_engine.h"
 #include "tools/layer_data.h"
@@ -136,28 +137,27 @@ class LayerCheckTest : public testing::TestWithParam<DataKind> {
   tools::CheckResult check() {
     const tools::LayerRule rule{GetParam(), data.first_products, data.second_products, tools::rounding_of(kType),
                                 tools::layer_hops(kType, kTopk, 1)};
-    reference->clear(kTokens);
+    reference.clear(kTokens);
     for (int i = 0; i < kExperts; ++i) {
-      tools::ExpertRows rows{{}, experts[i].gate.view(), experts[i].up.view(), experts[i].w2.view(), {}, {}};
+      tools::ExpertRows rows{{}, experts[i].gate.view(), experts[i].up.view(), experts[i].w2.view(), {}};
       std::vector<tools::RowSource> sources;
       for (int64_t pair = 0; pair < kTokens * kTopk; ++pair) {
         if (expert_of(pair) != i) continue;
-        rows.tokens.push_back(pair / kTopk);
-        rows.weights.push_back(weight_of(pair));
+        rows.targets.push_back({pair / kTopk, weight_of(pair)});
         sources.push_back({0, pair / kTopk});
       }
       Matrix gathered(kType, std::ssize(sources), kHidden);
       engine->fill_rows(gathered.view(), data.x, sources);
       rows.x = gathered.view();
-      reference->add(rows, rule);
+      reference.add(rows, rule);
     }
-    return reference->check(out.view(), rule);
+    return reference.check(out.view(), rule);
   }
 
   LayerData data = tools::layer_data_for(kHidden, kInter, kTopk, kType, 1, GetParam() == DataKind::kUniform ? 0 : 1);
   std::unique_ptr<tools::DataEngine> engine = tools::make_cpu_data_engine();
-  std::unique_ptr<tools::LayerReference> reference =
-      tools::make_cpu_layer_reference({kTokens, kTokens* kTopk, kHidden, kInter});
+  runtime::HostDevice device{1};
+  tools::LayerReference reference{device, {kTokens, kTokens* kTopk, kHidden, kInter}};
   Matrix x{kType, kTokens, kHidden};
   Expert experts[kExperts];
   Matrix out{kType, kTokens, kHidden};
