@@ -16,6 +16,8 @@ PROGRAM = None
 OPERATORS = ("moe_dispatch_gemm", "moe_layer")
 NOT_INHERITED = ("MKERNEL_", "RANK", "WORLD_SIZE", "OMPI_", "PMI_", "SLURM_")
 
+BACKWARD = ("moe_layer", "--direction", "bwd")
+
 KEYS = ("nodes", "ranks", "tokens", "experts", "topk", "hidden", "inter", "routing", "dtype")
 ROWS = [(1, 1, 65, 3, 2, 17, 9, "uniform", "fp32"), (1, 4, 33, 8, 3, 5, 7, "zipf", "bf16"),
         (2, 2, 40, 8, 5, 3, 33, "random_drop", "fp16"), (2, 8, 31, 32, 8, 7, 5, "one_rank", "fp32"),
@@ -34,6 +36,7 @@ WRONG_USAGE = [
     (["--inter", "0"], "--inter is 0"),
     (["--hidden", "100000", "--inter", "100000"], "--tokens is 64; with --tokens 64 --hidden 100000 --inter 100000"),
     (["--routing", "round_robin"], "--routing is 'round_robin'; it must be one of uniform"),
+    (["--direction", "back"], "--direction is 'back'; it must be one of fwd, bwd"),
     (["--split", "compute=1"], "--split"),
     (["--split", "compute=1,dispatch=1,reduce=1"], "it has dispatch, send, compute"),
 ]
@@ -66,6 +69,28 @@ class Mixtures(unittest.TestCase):
                 self.assertLessEqual(asked.items(), row.items())
                 self.assertLessEqual(row["error"], row["bound"])
 
+    def test_every_gradient_is_correct_whatever_the_routing(self):
+        worlds = ((1, 1), (1, 4), (2, 2), (3, 2))
+        routings = ("uniform", "zipf", "one_expert", "one_rank", "none", "random_drop")
+        dtypes = itertools.cycle(("bf16", "fp16", "fp32"))
+        for (nodes, ranks), routing in itertools.product(worlds, routings):
+            asked = {"nodes": nodes, "ranks": ranks, "tokens": 24, "experts": 12, "topk": 3, "hidden": 14, "inter": 9,
+                     "routing": routing, "dtype": next(dtypes), "launches": 4}
+            with self.subTest(**asked):
+                row = self.row(*BACKWARD, *(word for key, value in asked.items() for word in (f"--{key}", value)))
+                self.assertLessEqual((asked | {"direction": "bwd"}).items(), row.items())
+                self.assertLessEqual(row["error"], row["bound"])
+
+    # x and dout go; dx comes back, and behind it the gradients of all slots' weights.
+    def test_a_token_crosses_backwards_with_its_gradient(self):
+        tokens, hidden, experts, topk = 40, 16, 8, 3
+        row = self.row(*BACKWARD, "--nodes", 2, "--ranks", 1, "--tokens", tokens, "--hidden", hidden, "--experts",
+                       experts, "--topk", topk, "--routing", "one_rank", "--launches", 1, "--dtype", "fp32")
+        counts = (4 * (experts + 2 * 2 + 1) + 15) // 16 * 16
+        there = tokens * (2 * hidden * 4 + topk * 16 + 16) + counts
+        back = tokens * (hidden * 4 + 16) + counts
+        self.assertEqual(row["network_bytes"], max(there, back))
+
     # With all experts of another node, a token crosses once whatever its slots are; in a layer its record goes with it.
     def test_a_token_crosses_to_a_node_once(self):
         tokens, hidden, experts = 40, 16, 8
@@ -78,16 +103,22 @@ class Mixtures(unittest.TestCase):
             self.assertEqual(row["network_bytes"], tokens * (hidden * 4 + topk * 16 + (record + 15) // 16 * 16) +
                              (counts + 15) // 16 * 16)
 
-    # Of a layer, those of gate, up and w2.
+    # Of a layer, those of gate, up and w2; backwards two for each of them.
     def test_a_rate_counts_the_operations_of_all_products(self):
-        for op, products in zip(OPERATORS, (1, 3), strict=True):
-            row = self.row(op, "--nodes", 1, "--ranks", 2)
+        for op, products in ((OPERATORS[:1], 1), (OPERATORS[1:], 3), (BACKWARD, 6)):
+            row = self.row(*op, "--nodes", 1, "--ranks", 2)
             flops = 2 * products * row["m"] * row["n"] * row["k"]
             self.assertAlmostEqual(row["tflops_per_rank"] * row["time_us"] * 1e6 / flops, 1)
 
     def test_a_split_is_taken(self):
-        for op in OPERATORS:
-            self.row(op, "--nodes", 2, "--ranks", 2, "--split", "compute=1,dispatch=1,send=1")
+        for op in (*((op,) for op in OPERATORS), BACKWARD):
+            self.row(*op, "--nodes", 2, "--ranks", 2, "--split", "compute=1,dispatch=1,send=1")
+
+    def test_only_a_layer_goes_backwards(self):
+        for op in ("moe_dispatch_gemm", "ag_gemm", "all"):
+            result, _ = run(op, "--direction", "bwd")
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+            self.assertIn(f"--direction is bwd; only moe_layer has it, and the operator is {op}", result.stderr)
 
     def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):
         for op, (flags, word) in itertools.product(OPERATORS, WRONG_USAGE):
