@@ -49,9 +49,9 @@ std::string name_of(const BridgeAttributes& bridge) {
   return fmt::format("{:04x}:{:02x}", bridge.downstream.pci.domain, bridge.downstream.pci.secondary_bus);
 }
 
-class Machine {
+class HwlocMachine {
  public:
-  explicit Machine(const std::string& xml) : handle_(load(xml)) {
+  explicit HwlocMachine(const std::string& xml) : handle_(load(xml)) {
     find_numa_nodes();
     for (hwloc_obj_t pci = nullptr; (pci = hwloc_get_next_pcidev(handle_.get(), pci)) != nullptr;) {
       const PciAttributes& attributes = pci->attr->pcidev;
@@ -147,7 +147,7 @@ class Machine {
 std::string why_no_discovery() { return {}; }
 
 Topology discover_topology(const DiscoverySource& source) {
-  return Machine(source.xml).with(source.sysfs.empty() ? std::vector<Nic>{} : read_rdma_ports(source.sysfs));
+  return HwlocMachine(source.xml).with(source.sysfs.empty() ? std::vector<Nic>{} : read_rdma_ports(source.sysfs));
 }
 
 }  // namespace mk
