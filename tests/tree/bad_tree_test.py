@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/tree/bad_tree_test.py — each rule of tree_test.py fails on a tree that breaks it, and no other does.
+# tests/tree/bad_tree_test.py — each rule of tree_test.py fails on a tree that breaks it, and no other does; a header
+# that includes less than it needs is found by headers_test.py.
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import unittest
 from pathlib import Path
 
 RULES = Path(__file__).with_name("tree_test.py")
+HEADERS = Path(__file__).with_name("headers_test.py")
 
 # A tree that keeps every rule: one header in each layer.
 GOOD = {f"src/{layer}/{layer}_part.h": "" for layer in ("base", "core", "transport", "runtime", "ops")}
@@ -60,14 +62,23 @@ def whole_text(name, body):
     return f"// SPDX-License-Identifier: MIT\n// {own} — a part.\n{guard}{body}"
 
 
-def failing_rules(texts):
+def said_of(texts, test, *options):
+    """What the test says of a tree of these files."""
     with tempfile.TemporaryDirectory() as root:
         for name, text in texts.items():
             file = Path(root) / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        result = subprocess.run([sys.executable, str(RULES), "--root", root], capture_output=True, text=True)
-    return sorted(re.findall(r"^(?:FAIL|ERROR): (\w+)", result.stderr, re.MULTILINE))
+        command = [sys.executable, "-B", str(test), "--root", root, *options]
+        return subprocess.run(command, capture_output=True, text=True).stderr
+
+
+def failing(said):
+    return sorted(re.findall(r"^(?:FAIL|ERROR): (\w+)", said, re.MULTILINE))
+
+
+def failing_rules(texts):
+    return failing(said_of(texts, RULES))
 
 
 class BadTree(unittest.TestCase):
@@ -84,6 +95,33 @@ class BadTree(unittest.TestCase):
         for rule, texts in BROKEN_TEXTS.items():
             with self.subTest(rule):
                 self.assertEqual(failing_rules(self.good | texts), [rule])
+
+
+class BadHeader(unittest.TestCase):
+    """Headers of which each includes the one before; the first includes <string> and <vector>."""
+    good = {"src/core/part_0.h": "#include <string>\n#include <vector>\n"}
+    good |= {f"src/core/part_{i}.h": f'#include "core/part_{i - 1}.h"\n' for i in range(1, 31)}
+    options = ["--cxx", "c++", "--generated", "."]
+
+    def check(self, bad, *expected):
+        texts = {name: whole_text(name, body) for name, body in (self.good | bad).items()}
+        said = said_of(texts, HEADERS, *self.options)
+        self.assertEqual(failing(said), sorted(expected), said)
+        return said
+
+    def test_good_headers_compile(self):
+        self.check({"src/core/a.h": '#include "core/part_9.h"\ninline std::vector<std::string> a() { return {}; }\n'})
+
+    def test_what_another_header_includes_does_not_help(self):
+        uses_a_map = '#include "core/part_9.h"\ninline std::map<int, std::string> a() { return {}; }\n'
+        said = self.check({"src/core/a.h": uses_a_map, "src/core/b.h": '#include <map>\n#include "core/part_9.h"\n',
+                           "src/core/c.h": '#include <map>\n\n#include "core/a.h"\n'},
+                          "test_each_header_compiles_alone")
+        self.assertIn("core/a.h:", said)
+
+    def test_an_include_behind_its_use_does_not_help(self):
+        self.check({"src/core/a.h": "inline std::string a() { return {}; }\n#include <string>\n"},
+                   "test_includes_come_first")
 
 
 if __name__ == "__main__":
