@@ -13,27 +13,27 @@ namespace {
 
 constexpr auto kLine = "{:<17} {:<6} {:<26} {:>10} {:>12} {:>12} {:>13} {:>9}  {}";
 
-struct Unit {
+struct PrintedUnit {
   double size;
   const char* name;
 };
 
 // In the largest unit that is not above the value; units go down.
 template <size_t kCount>
-std::string in_units(double value, const Unit (&units)[kCount]) {
-  for (const Unit& unit : units) {
+std::string in_units(double value, const PrintedUnit (&units)[kCount]) {
+  for (const PrintedUnit& unit : units) {
     if (value >= unit.size) return fmt::format("{:.3g} {}", value / unit.size, unit.name);
   }
   return fmt::format("{:.3g} {}", value / units[kCount - 1].size, units[kCount - 1].name);
 }
 
 std::string time_text(double us) {
-  constexpr Unit kUnits[] = {{1e6, "s"}, {1e3, "ms"}, {1, "us"}};
+  constexpr PrintedUnit kUnits[] = {{1e6, "s"}, {1e3, "ms"}, {1, "us"}};
   return in_units(us, kUnits);
 }
 
 std::string bytes_text(uint64_t bytes) {
-  constexpr Unit kUnits[] = {{0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "B"}};
+  constexpr PrintedUnit kUnits[] = {{0x1p30, "GiB"}, {0x1p20, "MiB"}, {0x1p10, "KiB"}, {1, "B"}};
   return in_units(static_cast<double>(bytes), kUnits);
 }
 
