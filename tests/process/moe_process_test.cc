@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/support/moe_backward_launch.h"
 #include "tests/support/moe_launch.h"
 #include "tests/support/moe_layer_launch.h"
 #include "tests/support/over_fabric.h"
@@ -34,6 +35,9 @@ bool dispatch_is_right(World& joined, const WorldShape& world, int seed) {
 bool layer_is_right(World& joined, const WorldShape& world, int seed) {
   return runs_right<MoeLayerLaunch, MoeLayerData>(joined, layer_problem(world, 2, 2, 60, 0, 40, 24), seed);
 }
+bool backward_is_right(World& joined, const WorldShape& world, int seed) {
+  return runs_right<MoeBackwardLaunch, MoeBackwardData>(joined, layer_problem(world, 2, 2, 30, 0, 40, 24), seed);
+}
 
 class MoeOver : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, MoeOver, testing::Values("shm", "tcp", "verbs", "efa"),
@@ -41,6 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Fabrics, MoeOver, testing::Values("shm", "tcp", "verbs"
 
 TEST_P(MoeOver, EveryDispatchIsRightWithEverySeed) { expect_right_over(GetParam(), dispatch_is_right); }
 TEST_P(MoeOver, EveryLayerIsRightWithEverySeed) { expect_right_over(GetParam(), layer_is_right); }
+TEST_P(MoeOver, EveryBackwardPassIsRightWithEverySeed) { expect_right_over(GetParam(), backward_is_right); }
 
 }  // namespace
 }  // namespace mk::test

@@ -30,9 +30,9 @@ OUT = None  # what the guest sees as /out
 LOG = ""
 
 
-def run(ranks, json_name, *more):
-    """Every operator in a world of so many ranks a node."""
-    return [OPTIONS.program, "run", "--device", "cpu", "--nodes", NODES, "--ranks", ranks, "--m", 33 * NODES * ranks,
+def run(ranks, json_name, *more, op="all"):
+    """An operator, or each, in a world of so many ranks a node."""
+    return [OPTIONS.program, "run", op, "--device", "cpu", "--nodes", NODES, "--ranks", ranks, "--m", 33 * NODES * ranks,
             "--n", 65, "--k", 17, "--launches", LAUNCHES, "--net", "verbs", "--json", f"/out/{json_name}.json", *more]
 
 
@@ -40,6 +40,7 @@ def parts():
     """Name, most seconds and command of each."""
     yield "suite", 200, [OPTIONS.suite, f"--gtest_filter={SUITE}", "--gtest_output=json:/out/suite.json"]
     yield "processes", 150, run(4, "processes", "--launcher", "fork")
+    yield "backward", 60, run(2, "backward", "--launcher", "fork", "--direction", "bwd", op="moe_layer")
     yield "two_nics", 150, [HERE / "guest_two_nics.sh", "/out/two_nics.sent", *run(2, "two_nics")]
 
 
@@ -66,12 +67,12 @@ class SoftRoce(unittest.TestCase):
         self.assertEqual(status.read_text().strip(), "0", said.read_text(errors="replace"))
         return (OUT / f"{name}.json").read_text()
 
-    def rows(self, part, ranks, launcher):
+    def rows(self, part, ranks, launcher, operators=OPERATORS):
         """Its rows, one an operator, all of them right."""
         rows = [json.loads(line) for line in self.part(part).splitlines()]
         asked = {"nodes": NODES, "ranks": ranks, "launches": LAUNCHES, "launcher": launcher, "fabric": "verbs",
                  "correct": True}
-        for op, row in zip(OPERATORS, rows, strict=True):
+        for op, row in zip(operators, rows, strict=True):
             self.assertLessEqual((asked | {"op": op}).items(), row.items())
         return rows
 
@@ -82,6 +83,9 @@ class SoftRoce(unittest.TestCase):
 
     def test_operators_are_right_in_a_world_of_eight_processes(self):
         self.rows("processes", 4, "fork")
+
+    def test_the_backward_pass_is_right_between_processes(self):
+        self.rows("backward", 2, "fork", ("moe_layer",))
 
     def test_nodes_with_a_device_each_send_all_their_bytes_over_the_wire(self):
         ranks = 2
