@@ -64,7 +64,8 @@ MoeTraffic MoePairs::layer_traffic(int rank, uint64_t row_bytes) const {
 
 // x and dout go, dx comes back: each row with its fp32 dtopk_weight, each sum with those of all slots.
 MoeTraffic MoePairs::backward_traffic(int rank, uint64_t row_bytes) const {
-  return there_and_back(rank, {2 * row_bytes, row_bytes + 4, row_bytes + round_up<uint64_t>(4 * fields_.topk, 16)});
+  const uint64_t sum = round_up<uint64_t>(row_bytes, 4) + round_up<uint64_t>(4 * fields_.topk, 16);
+  return there_and_back(rank, {2 * row_bytes, row_bytes + 4, sum});
 }
 
 MoeTraffic MoePairs::there_and_back(int rank, const LayerBytes& bytes) const {

@@ -3,10 +3,12 @@
 // whatever the routing and the network.
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
 #include <tuple>
 #include <vector>
 
+#include "base/half.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/moe_backward_launch.h"
 #include "tests/support/moe_layer_launch.h"
@@ -208,6 +210,39 @@ TEST(MoeBackwardProperty, ManyRoutingsAreRight) {
                                                       1 + tools::below(random, 20), 1 + tools::below(random, 20));
       ASSERT_TRUE(runs_right(world, problem, 4, seed)) << "seed " << seed;
     }
+  }
+}
+
+// In 16 bits a row of odd length is no multiple of a score.
+TEST(MoeBackwardTypes, ErrorsOfBf16AreThoseOfItsRounding) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  const moe::LayerProblem problem{{2, 2}, {13, 7, 8, 3, 20, 240}, DType::kBf16};
+  MoeBackwardLaunch launch(world, MoeBackwardData(problem, Routing::kUniform, 3));
+  std::deque<std::vector<Bf16>> bits;
+  const auto narrow = [&](Tensor& tensor) {
+    const auto* const values = static_cast<const float*>(tensor.data);
+    std::vector<Bf16>& own = bits.emplace_back();
+    for (int64_t i = 0; i < tensor.rows * tensor.cols; ++i) own.push_back(from_float<Bf16>(values[i]));
+    tensor.data = own.data();
+    tensor.dtype = DType::kBf16;
+  };
+  for (MoeLayerBackwardArgs& own : launch.args()) {
+    for (Tensor* tensor : {&own.x, &own.w13, &own.w2, &own.kept, &own.dout, &own.dx, &own.dw13, &own.dw2}) {
+      narrow(*tensor);
+    }
+  }
+  launch.enqueue(world);
+  world.synchronize();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const MoeLayerBackwardArgs& own = launch.args()[rank];
+    const auto wide = [](const Tensor& tensor) {
+      const auto* const values = static_cast<const Bf16*>(tensor.data);
+      std::vector<float> made;
+      for (int64_t i = 0; i < tensor.rows * tensor.cols; ++i) made.push_back(to_float(values[i]));
+      return made;
+    };
+    const MoeGradients seen{wide(own.dx), launch.seen()[rank].scores, wide(own.dw13), wide(own.dw2)};
+    EXPECT_TRUE(launch.data().is_right(rank, seen, 0x1p-6));
   }
 }
 

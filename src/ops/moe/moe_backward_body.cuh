@@ -30,7 +30,7 @@ class BackwardBody : public LayerBody<Sum> {
   }
   __device__ void store_sum(const Place& to) {
     Base::store_sum(to);
-    const auto count = static_cast<int>((layout_.sum_bytes() - layout_.row_bytes()) / sizeof(float));
+    const auto count = static_cast<int>(layout_.scores_bytes() / sizeof(float));
     write(reinterpret_cast<float*>(this->view_.windows.resolve(layout_.world, layout_.score_in(to))), count);
   }
   __device__ void write_out(int64_t token) {

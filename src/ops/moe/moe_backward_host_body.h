@@ -117,7 +117,7 @@ class BackwardHostBody : public LayerHostBody<T, Resolve> {
   void store_sum(const Place& to) {
     Base::store_sum(to);
     auto* const scores = reinterpret_cast<float*>(this->resolve_(layout_.score_in(to)));
-    std::fill_n(scores, (layout_.sum_bytes() - layout_.row_bytes()) / sizeof(float), 0.0f);
+    std::fill_n(scores, layout_.scores_bytes() / sizeof(float), 0.0f);
     std::copy(scores_.begin(), scores_.end(), scores);
   }
   void write_out(int64_t token) {

@@ -36,12 +36,12 @@ struct LayerLayout : Layout {
   }
 
   // A pair may have a score, one fp32: it lies behind the pair's result, and behind a sum lie those of all slots.
-  MK_HD constexpr uint64_t returned_bytes() const { return row_bytes() + (has_scores ? 16 : 0); }
-  MK_HD constexpr uint64_t sum_bytes() const {
-    return row_bytes() + (has_scores ? round_up<uint64_t>(topk * sizeof(float), 16) : 0);
-  }
+  MK_HD constexpr uint64_t scored_row_bytes() const { return round_up<uint64_t>(row_bytes(), sizeof(float)); }
+  MK_HD constexpr uint64_t scores_bytes() const { return round_up<uint64_t>(topk * sizeof(float), 16); }
+  MK_HD constexpr uint64_t returned_bytes() const { return has_scores ? scored_row_bytes() + 16 : row_bytes(); }
+  MK_HD constexpr uint64_t sum_bytes() const { return has_scores ? scored_row_bytes() + scores_bytes() : row_bytes(); }
   MK_HD constexpr Place score_in(Place row, int slot = 0) const {
-    row.offset += row_bytes() + slot * sizeof(float);
+    row.offset += scored_row_bytes() + slot * sizeof(float);
     return row;
   }
   MK_HD constexpr Place returned_at(int rank, int node, int64_t pair) const {

@@ -25,7 +25,7 @@ class RowReturner {
     std::byte* const row = lane() < some ? view_.windows.resolve(layout_.world, to_at(lane())) : nullptr;
     if constexpr (L::kHasScores) {
       if (tile.col_block == 0 && lane() < some) {
-        *reinterpret_cast<float*>(row + layout_.row_bytes()) = score_of(tile.row + first + lane());
+        *reinterpret_cast<float*>(row + layout_.scored_row_bytes()) = score_of(tile.row + first + lane());
       }
     }
 #pragma unroll
