@@ -3,6 +3,7 @@
 // whatever the routing and the network.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <tuple>
@@ -210,6 +211,32 @@ TEST(MoeBackwardProperty, ManyRoutingsAreRight) {
                                                       1 + tools::below(random, 20), 1 + tools::below(random, 20));
       ASSERT_TRUE(runs_right(world, problem, 4, seed)) << "seed " << seed;
     }
+  }
+}
+
+TEST(MoeBackwardOptional, NoWeightsAreOnesAndTheirGradientsNeedNotBeAskedFor) {
+  World world = World::local(2, 2, DeviceKind::kCpu);
+  MoeBackwardData data(layer_problem({2, 2}, 2, 2, 30), Routing::kUniform, 4);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    std::vector<float>& weights = data.layer().routing().rank(rank).weights;
+    std::fill(weights.begin(), weights.end(), 1.0f);
+  }
+  MoeBackwardLaunch with(world, data);
+  MoeBackwardLaunch without(world, data);
+  for (MoeLayerBackwardArgs& own : without.args()) {
+    own.topk_weight = nullptr;
+    own.dtopk_weight = nullptr;
+  }
+  with.enqueue(world);
+  without.enqueue(world);
+  world.synchronize();
+  EXPECT_TRUE(with.is_right());
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_EQ(without.seen()[rank].dx, with.seen()[rank].dx);
+    EXPECT_EQ(without.seen()[rank].dw13, with.seen()[rank].dw13);
+    EXPECT_EQ(without.seen()[rank].dw2, with.seen()[rank].dw2);
+    EXPECT_EQ(std::ranges::count(without.seen()[rank].scores, MoeBackwardLaunch::kPoison),
+              std::ssize(without.seen()[rank].scores));
   }
 }
 
