@@ -18,12 +18,12 @@ namespace mk {
 //   gemm_ar, one shot       compute, reduce
 //   moe_dispatch_gemm       compute, dispatch (lists tokens by expert, and copies them in the node), send (hands
 //                           tokens to the network)
-//   moe_layer               the same; compute also sums what the experts return, send does so for tokens of other
-//                           nodes
+//   moe_layer and           the same; compute also sums what the experts return, send does so for tokens of other
+//   moe_layer_backward      nodes
 //
 // A worker is a thread on a CPU.  On a GPU one that computes is a block with an SM of its own, and the others are
-// warps, eight to an SM.  ag_gemm without `intra`, and moe_dispatch_gemm without `dispatch`, have a warp for it in each
-// block that computes, which costs no SM.
+// warps, eight to an SM.  ag_gemm without `intra`, and moe_* without `dispatch`, have a warp for it in each block that
+// computes, which costs no SM.
 using Split = std::map<std::string, int>;
 
 // The tile of C that a worker computes at once, and how many neighbours below each other share what they

@@ -21,11 +21,11 @@ constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 17;   // [expert o
 constexpr int kMostGpuAddends = 96;  // of a token: its slots, and sums of other nodes
 
 struct LayerLayout : Layout {
-  static constexpr bool kHasScores = false;
+  static constexpr bool kHasScores = false;  // for protocols: what pairs have no scores for is not compiled
 
   int64_t inter = 1;
-  int64_t act_cols = 1;  // elements of an activation
-  bool has_scores = false;
+  int64_t act_cols = 1;     // elements of an activation: inter, or 2 · inter in the backward pass
+  bool has_scores = false;  // kHasScores of the layout that this is part of
   int act_tile_n = 1;   // columns of activations that a tile of the first GEMM makes
   int group_tiles = 1;  // of the first GEMM, at least, in a group of experts; see for_each_tile
 
