@@ -21,7 +21,7 @@ constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 17;   // [expert o
 constexpr int kMostGpuAddends = 96;  // of a token: its slots, and sums of other nodes
 
 struct LayerLayout : Layout {
-  static constexpr bool kHasScores = false;  // for protocols: what pairs have no scores for is not compiled
+  static constexpr bool kHasScores = false;  // false: the protocol compiles no code for scores
 
   int64_t inter = 1;
   int64_t act_cols = 1;     // elements of an activation: inter, or 2 · inter in the backward pass
