@@ -51,6 +51,7 @@ constexpr size_t kBlockShared = sm90::kSharedFor<MoeShared<Config, Element>, sm9
 template <class Config>
 constexpr bool kScratchFits = 2 * kMostGpuExperts* kWord <= sm90::BulkPieces::kPieces* Config::kInsidePieceBytes;
 
+template <class Pace>
 struct Params {
   RankView view;
   Layout layout;
@@ -58,10 +59,11 @@ struct Params {
   CUtensorMap rows;
   CUtensorMap w;
   CUtensorMap y;
+  [[no_unique_address]] typename Pace::Setting pace;
 };
 
-template <class Config, class Element, BOrder kOrder>
-__device__ void load_tiles(const Params& p, const Post& post, int worker, MoeShared<Config, Element>& shared) {
+template <class Config, class Element, BOrder kOrder, class Pace>
+__device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, MoeShared<Config, Element>& shared) {
   if (sm90::is_one_lane()) {
     shared.tiles.prepare(kTakers<Config>);
     for (const CUtensorMap* map : {&p.rows, &p.w}) sm90::prefetch_tensor_map(map);
@@ -89,8 +91,8 @@ __device__ void load_tiles(const Params& p, const Post& post, int worker, MoeSha
   machine.close();
 }
 
-template <class Config, class Element, BOrder kOrder>
-__device__ void multiply_tiles(const Params& p, MoeShared<Config, Element>& shared) {
+template <class Config, class Element, BOrder kOrder, class Pace>
+__device__ void multiply_tiles(const Params<Pace>& p, MoeShared<Config, Element>& shared) {
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
   sm90::MathsJob<Config, Element, kOrder> job(shared.gemm);
   sm90::TileTaker<QueuedTile> tiles(shared.tiles);
@@ -99,8 +101,8 @@ __device__ void multiply_tiles(const Params& p, MoeShared<Config, Element>& shar
   job.finish();
 }
 
-template <class Config, class Element>
-__device__ void store_tiles(const Params& p, MoeShared<Config, Element>& shared) {
+template <class Config, class Element, class Pace>
+__device__ void store_tiles(const Params<Pace>& p, MoeShared<Config, Element>& shared) {
   using Results = sm90::ResultBoxes<Config>;
   sm90::prefetch_tensor_map(&p.y);
   sm90::StoreJob<Config, Element> job(shared.gemm);
@@ -118,8 +120,8 @@ __device__ void store_tiles(const Params& p, MoeShared<Config, Element>& shared)
 }
 
 // One warp.
-template <class Config, class Element>
-__device__ void copy_origins(const Params& p, MoeShared<Config, Element>& shared) {
+template <class Config, class Element, class Pace>
+__device__ void copy_origins(const Params<Pace>& p, MoeShared<Config, Element>& shared) {
   sm90::TileTaker<QueuedTile> tiles(shared.tiles);
   QueuedTile tile;
   while (tiles.take(tile)) {
@@ -132,21 +134,23 @@ __device__ void copy_origins(const Params& p, MoeShared<Config, Element>& shared
 }
 
 // What a warp that is a worker does: of a communication block, or inside a compute block.
-__device__ inline auto communication(const Params& p) {
+template <class Pace>
+__device__ auto communication(const Params<Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
     RouteBody body(p.view, p.layout, p.operands, pieces.data);
     communicate(machine, p.layout, post, body);
   };
 }
-__device__ inline auto dispatching(const Params& p) {
+template <class Pace>
+__device__ auto dispatching(const Params<Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
     RouteBody body(p.view, p.layout, p.operands, pieces.data);
     dispatch(machine, p.layout, post, body);
   };
 }
 
-template <class Config, class Element, BOrder kOrder>
-__device__ __forceinline__ void compute_block(const Params& p, const Post& post, int worker, std::byte* memory) {
+template <class Config, class Element, BOrder kOrder, class Pace>
+__device__ __forceinline__ void compute_block(const Params<Pace>& p, const Post& post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<MoeShared<Config, Element>*>(memory);
   if (threadIdx.x >= 128) {
     sm90::begin_jobs<Config>();
@@ -165,14 +169,14 @@ __device__ __forceinline__ void compute_block(const Params& p, const Post& post,
         copy_origins(p, shared);
       } else if (p.layout.roles.has_inside()) {
         const Post inside = p.layout.roles.post_inside(1, post.index);
-        sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(), dispatching(p));
+        sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.gemm.inside.pieces(), dispatching(p));
       }
     }
   }
 }
 
-template <class Config, class Element, BOrder kOrder>
-__global__ void __launch_bounds__(Config::kThreads, 1) moe_kernel(const __grid_constant__ Params p) {
+template <class Config, class Element, BOrder kOrder, class Pace>
+__global__ void __launch_bounds__(Config::kThreads, 1) moe_kernel(const __grid_constant__ Params<Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = sm90::aligned_to_atom(dynamic);
   const Roster& roles = p.layout.roles;
@@ -181,18 +185,28 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_kernel(const __grid_c
     const Post post{Layout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element, kOrder>(p, post, roles.compute_worker(compute), memory);
   } else {
-    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, communication(p));
+    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communication(p));
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);
 }
 
-template <class Config, class Element, BOrder kOrder>
+// Every configuration's kernel.
+template <class Element, BOrder kOrder, class Pace>
+void load_moe() {
+  sm90::for_each_config<MoeConfigs>([&]<class Config>() {
+    load_kernel(reinterpret_cast<const void*>(moe_kernel<Config, Element, kOrder, Pace>),
+                kBlockShared<Config, Element>);
+  });
+}
+
+template <class Config, class Element, BOrder kOrder, class Pace>
 void launch_moe(const Layout& layout, RankView view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
-                cudaStream_t stream) {
+                const typename Pace::Setting& pace, cudaStream_t stream) {
   static_assert(Config::kCluster == 1 && kBlockShared<Config, Element> <= sm90::kSharedLimit && kScratchFits<Config>);
   const DType dtype = args.w.dtype;
-  Params params{.view = view, .layout = layout, .operands = operands_of(args)};
+  Params<Pace> params{.view = view, .layout = layout, .operands = operands_of(args)};
+  params.pace = pace;
   const sm90::ShardedMatrix rows{plan.window(kRowsWindow, view.rank), dtype, layout.k, layout.max_rows, 1};
   params.rows = sm90::make_tensor_map(rows, Config::kTileK, Config::kTileM);
   params.w = sm90::make_right_map<Config, kOrder>(args.w.data, dtype, layout.n, layout.k, layout.local_experts());
@@ -204,23 +218,29 @@ void launch_moe(const Layout& layout, RankView view, const runtime::Plan& plan, 
   config.blockDim = Config::kThreads;
   config.dynamicSmemBytes = kBlockShared<Config, Element>;
   config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, moe_kernel<Config, Element, kOrder>, params), "launch moe_dispatch_gemm");
+  check_cuda(cudaLaunchKernelEx(&config, moe_kernel<Config, Element, kOrder, Pace>, params),
+             "launch moe_dispatch_gemm");
+}
+
+// Queues the launch of one rank.
+template <class Element, BOrder kOrder, class Pace>
+void launch_moe(const Layout& layout, const RankView& view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
+                const typename Pace::Setting& pace, cudaStream_t stream) {
+  sm90::with_tile<MoeConfigs>({layout.tile_m, layout.tile_n, 1}, [&]<class Config>() {
+    launch_moe<Config, Element, kOrder, Pace>(layout, view, plan, args, pace, stream);
+  });
 }
 
 template <DType kDType, BOrder kOrder>
 void MoeLauncher<kDType, kOrder>::load() {
-  using Element = sm90::ElementOf<kDType>;
-  sm90::for_each_config<MoeConfigs>([&]<class Config>() {
-    load_kernel(reinterpret_cast<const void*>(moe_kernel<Config, Element, kOrder>), kBlockShared<Config, Element>);
-  });
+  load_moe<sm90::ElementOf<kDType>, kOrder, sm90::NoPace>();
 }
 
 template <DType kDType, BOrder kOrder>
 void MoeLauncher<kDType, kOrder>::launch(const Layout& layout, const RankView& view, const runtime::Plan& plan,
                                          const MoeDispatchGemmArgs& args, Stream stream) {
-  sm90::with_tile<MoeConfigs>({layout.tile_m, layout.tile_n, 1}, [&]<class Config>() {
-    launch_moe<Config, sm90::ElementOf<kDType>, kOrder>(layout, view, plan, args, static_cast<cudaStream_t>(stream));
-  });
+  launch_moe<sm90::ElementOf<kDType>, kOrder, sm90::NoPace>(layout, view, plan, args, {},
+                                                            static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace mk::moe

@@ -54,6 +54,7 @@ using Activations = sm90::MixedBoxes<Config, 2>;
 template <class Config>
 using Results = sm90::MixedBoxes<Config, 1>;
 
+template <class Pace>
 struct LayerParams {
   RankView view;
   LayerLayout layout;
@@ -64,10 +65,12 @@ struct LayerParams {
   CUtensorMap activations;
   CUtensorMap w2;
   const Route* origins;
+  [[no_unique_address]] typename Pace::Setting pace;
 };
 
-template <class Config, class Element>
-__device__ void load_tiles(const LayerParams& p, const Post& post, int worker, LayerShared<Config, Element>& shared) {
+template <class Config, class Element, class Pace>
+__device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
+                           LayerShared<Config, Element>& shared) {
   if (sm90::is_one_lane()) {
     shared.failed = 0;
     shared.tiles.prepare(kLayerTakers<Config>);
@@ -134,15 +137,15 @@ struct KeptSwiGlu {
   }
 };
 
-template <class Config, class Element>
-__device__ KeptSwiGlu<Element> kept_swiglu(const LayerParams& p, const LayerTile& tile) {
+template <class Config, class Element, class Pace>
+__device__ KeptSwiGlu<Element> kept_swiglu(const LayerParams<Pace>& p, const LayerTile& tile) {
   const int inter = static_cast<int>(p.layout.inter);
   const int col = tile.col_block * Activations<Config>::kTileN;
   return {static_cast<Element*>(p.operands.kept) + tile.row * 2 * inter + col, inter, tile.rows, inter - col};
 }
 
-template <class Config>
-__device__ Weighted weights_of(const LayerParams& p, const LayerTile& tile) {
+template <class Config, class Pace>
+__device__ Weighted weights_of(const LayerParams<Pace>& p, const LayerTile& tile) {
   static_assert(Config::kSlabs == 1);
   const Route* const origins = p.origins + tile.row;
   const int thread = static_cast<int>(threadIdx.x) - 128;
@@ -152,8 +155,8 @@ __device__ Weighted weights_of(const LayerParams& p, const LayerTile& tile) {
   return {weight(row), weight(row + 8)};
 }
 
-template <class Config, class Element>
-__device__ void multiply_tiles(const LayerParams& p, LayerShared<Config, Element>& shared) {
+template <class Config, class Element, class Pace>
+__device__ void multiply_tiles(const LayerParams<Pace>& p, LayerShared<Config, Element>& shared) {
   sm90::MixedMathsJob<Config, Element, BOrder::kNK, Activations<Config>, Results<Config>> job(shared.gemm);
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
   for (const QueuedLayerTile* next = tiles.look(); next != nullptr; tiles.free(), next = tiles.look()) {
@@ -178,11 +181,12 @@ __device__ void multiply_tiles(const LayerParams& p, LayerShared<Config, Element
 }
 
 // One warp.
-template <class Config, class Element>
-__device__ void store_tiles(const LayerParams& p, const Post& post, int worker, LayerShared<Config, Element>& shared) {
+template <class Config, class Element, class Pace>
+__device__ void store_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
+                            LayerShared<Config, Element>& shared) {
   using Boxes = Activations<Config>;
   sm90::prefetch_tensor_map(&p.activations_out);
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
+  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
   RowReturner<Config, Element, Results<Config>> returner(p.view, p.layout, shared.gemm);
   sm90::StoreJob<Config, Element>& job = returner.job();
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
@@ -218,8 +222,9 @@ __device__ void store_tiles(const LayerParams& p, const Post& post, int worker, 
 }
 
 // Each warp of the consumers takes tokens of its own.
-template <class Config, class Element>
-__device__ void sum_tokens(const LayerParams& p, const Post& post, int worker, LayerShared<Config, Element>& shared) {
+template <class Config, class Element, class Pace>
+__device__ void sum_tokens(const LayerParams<Pace>& p, const Post& post, int worker,
+                           LayerShared<Config, Element>& shared) {
   constexpr int kWarps = 4 * Config::kConsumers;
   const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
   const Post part{post.role, post.index * kWarps + warp, post.count * kWarps};
@@ -230,23 +235,24 @@ __device__ void sum_tokens(const LayerParams& p, const Post& post, int worker, L
 }
 
 // What a warp that is a worker does: of a communication block, or inside a compute block.
-template <class Element>
-__device__ auto communication(const LayerParams& p) {
+template <class Element, class Pace>
+__device__ auto communication(const LayerParams<Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
     LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, pieces.data);
     communicate(machine, p.layout, post, body);
   };
 }
-template <class Element>
-__device__ auto dispatching(const LayerParams& p) {
+template <class Element, class Pace>
+__device__ auto dispatching(const LayerParams<Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
     LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, pieces.data);
     dispatch(machine, static_cast<const Layout&>(p.layout), post, body);
   };
 }
 
-template <class Config, class Element>
-__device__ __forceinline__ void compute_block(const LayerParams& p, const Post& post, int worker, std::byte* memory) {
+template <class Config, class Element, class Pace>
+__device__ __forceinline__ void compute_block(const LayerParams<Pace>& p, const Post& post, int worker,
+                                              std::byte* memory) {
   auto& shared = *reinterpret_cast<LayerShared<Config, Element>*>(memory);
   if (threadIdx.x >= 128) {
     sm90::begin_jobs<Config>();
@@ -263,13 +269,12 @@ __device__ __forceinline__ void compute_block(const LayerParams& p, const Post& 
     store_tiles<Config, Element>(p, post, worker, shared);
   } else if (threadIdx.x >= 96 && p.layout.roles.has_inside()) {
     const Post inside = p.layout.roles.post_inside(1, post.index);
-    sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(),
-                                   dispatching<Element>(p));
+    sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.gemm.inside.pieces(), dispatching<Element>(p));
   }
 }
 
-template <class Config, class Element>
-__global__ void __launch_bounds__(Config::kThreads, 1) moe_layer_kernel(const __grid_constant__ LayerParams p) {
+template <class Config, class Element, class Pace>
+__global__ void __launch_bounds__(Config::kThreads, 1) moe_layer_kernel(const __grid_constant__ LayerParams<Pace> p) {
   extern __shared__ std::byte dynamic[];
   std::byte* const memory = sm90::aligned_to_atom(dynamic);
   const Roster& roles = p.layout.roles;
@@ -278,21 +283,31 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_layer_kernel(const __
     const Post post{LayerLayout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element>(p, post, roles.compute_worker(compute), memory);
   } else {
-    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, communication<Element>(p));
+    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communication<Element>(p));
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);
 }
 
-template <class Config, class Element>
+// Every configuration's kernel.
+template <class Element, class Pace>
+void load_layer() {
+  sm90::for_each_config<MoeConfigs>([&]<class Config>() {
+    load_kernel(reinterpret_cast<const void*>(moe_layer_kernel<Config, Element, Pace>),
+                kLayerBlockShared<Config, Element>);
+  });
+}
+
+template <class Config, class Element, class Pace>
 void launch_layer(const LayerLayout& layout, RankView view, const runtime::Plan& plan, const MoeLayerArgs& args,
-                  cudaStream_t stream) {
+                  const typename Pace::Setting& pace, cudaStream_t stream) {
   static_assert(Config::kCluster == 1 && kLayerBlockShared<Config, Element> <= sm90::kSharedLimit);
   using Boxes = Activations<Config>;
   static_assert(Boxes::kNarrow == 0 || Boxes::kPartN == Boxes::kNarrow);
   constexpr int kCols = Boxes::kNarrow > 0 ? Boxes::kNarrow : Boxes::kCols;
   const DType dtype = args.w2.dtype;
-  LayerParams params{.view = view, .layout = layout, .operands = operands_of(args)};
+  LayerParams<Pace> params{.view = view, .layout = layout, .operands = operands_of(args)};
+  params.pace = pace;
   const sm90::ShardedMatrix rows{plan.window(kRowsWindow, view.rank), dtype, layout.k, layout.max_rows, 1};
   params.rows = sm90::make_tensor_map(rows, Config::kTileK, Config::kTileM);
   params.w13 = sm90::make_gated_map<Config>(args.w13.data, dtype, layout.inter, layout.k, layout.local_experts());
@@ -309,23 +324,27 @@ void launch_layer(const LayerLayout& layout, RankView view, const runtime::Plan&
   config.blockDim = Config::kThreads;
   config.dynamicSmemBytes = kLayerBlockShared<Config, Element>;
   config.stream = stream;
-  check_cuda(cudaLaunchKernelEx(&config, moe_layer_kernel<Config, Element>, params), "launch moe_layer");
+  check_cuda(cudaLaunchKernelEx(&config, moe_layer_kernel<Config, Element, Pace>, params), "launch moe_layer");
+}
+
+// Queues the launch of one rank.
+template <class Element, class Pace>
+void launch_layer(const LayerLayout& layout, const RankView& view, const runtime::Plan& plan, const MoeLayerArgs& args,
+                  const typename Pace::Setting& pace, cudaStream_t stream) {
+  sm90::with_tile<MoeConfigs>({layout.tile_m, layout.tile_n, 1}, [&]<class Config>() {
+    launch_layer<Config, Element, Pace>(layout, view, plan, args, pace, stream);
+  });
 }
 
 template <DType kDType>
 void LayerLauncher<kDType>::load() {
-  using Element = sm90::ElementOf<kDType>;
-  sm90::for_each_config<MoeConfigs>([&]<class Config>() {
-    load_kernel(reinterpret_cast<const void*>(moe_layer_kernel<Config, Element>), kLayerBlockShared<Config, Element>);
-  });
+  load_layer<sm90::ElementOf<kDType>, sm90::NoPace>();
 }
 
 template <DType kDType>
 void LayerLauncher<kDType>::launch(const LayerLayout& layout, const RankView& view, const runtime::Plan& plan,
                                    const MoeLayerArgs& args, Stream stream) {
-  sm90::with_tile<MoeConfigs>({layout.tile_m, layout.tile_n, 1}, [&]<class Config>() {
-    launch_layer<Config, sm90::ElementOf<kDType>>(layout, view, plan, args, static_cast<cudaStream_t>(stream));
-  });
+  launch_layer<sm90::ElementOf<kDType>, sm90::NoPace>(layout, view, plan, args, {}, static_cast<cudaStream_t>(stream));
 }
 
 }  // namespace mk::moe
