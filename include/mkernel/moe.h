@@ -47,6 +47,7 @@ struct MoeDispatchGemmArgs {
   int32_t* origins = nullptr;          // [max_rows, 4] or null: see MoeOrigin
   int32_t* expert_rows = nullptr;      // [local experts] or null: rows of each expert
   int32_t* expert_ends = nullptr;      // [local experts] or null: where each expert's rows end
+  int32_t* load = nullptr;             // [local experts] or null: each launch adds the rows that each expert gets
   BOrder w_order = BOrder::kKN;        // the same on all ranks
   Stream stream = nullptr;
 };

@@ -41,6 +41,7 @@ struct MoeLayerArgs {
   Tensor w2;                           // [local experts · hidden, inter]
   Tensor out;                          // [tokens, hidden]
   Tensor kept = {};                    // [max_rows, 2 · inter] or null: gate and up of each row, for the backward pass
+  int32_t* load = nullptr;             // [local experts] or null: each launch adds the rows that each expert gets
   Stream stream = nullptr;
 };
 

@@ -277,7 +277,14 @@ TEST(GpuMoeLayerKeeps, GateAndUpOfEveryRow) {
     for (int rank = 0; rank < world.size(); ++rank) {
       const MoeLayerBackwardArgs& own = data.args()[rank];
       device.upload(own.kept.data, poison.data(), poison.size() * sizeof(Bf16));
-      args.push_back({own.x, own.topk_idx, own.topk_weight, own.w13, own.w2, own.dx, own.kept, own.stream});
+      args.push_back({.x = own.x,
+                      .topk_idx = own.topk_idx,
+                      .topk_weight = own.topk_weight,
+                      .w13 = own.w13,
+                      .w2 = own.w2,
+                      .out = own.dx,
+                      .kept = own.kept,
+                      .stream = own.stream});
     }
     device.synchronize();
     moe_layer(world, problem.shape, args);

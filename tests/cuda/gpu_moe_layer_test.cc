@@ -17,6 +17,7 @@ namespace mk::test {
 namespace {
 
 constexpr float kPoison = -8192;  // exact in 16 bits
+constexpr int32_t kLoadBefore = 1000;
 
 // Of what the magnitudes of all terms add up to: activations and results are rounded to 8 bits.
 constexpr double kTolerance = 0x1p-7;
@@ -38,6 +39,7 @@ class GpuMoeLayerLaunch {
                        .w13 = {keep(halves(data_.w13(rank))), DType::kBf16, experts * 2 * shape.inter, shape.hidden},
                        .w2 = {keep(halves(data_.w2(rank))), DType::kBf16, experts * shape.hidden, shape.inter},
                        .out = {keep(poison(own.tokens)), DType::kBf16, own.tokens, shape.hidden},
+                       .load = static_cast<int32_t*>(keep(std::vector<int32_t>(experts, kLoadBefore))),
                        .stream = world.rank_stream(rank)});
     }
   }
@@ -54,6 +56,7 @@ class GpuMoeLayerLaunch {
       upload(args.w13.data, halves(data_.w13(static_cast<int>(rank))));
       upload(args.w2.data, halves(data_.w2(static_cast<int>(rank))));
       upload(args.out.data, poison(own.tokens));
+      upload(args.load, std::vector<int32_t>(data_.problem().local_experts(), kLoadBefore));
     }
   }
 
@@ -71,6 +74,10 @@ class GpuMoeLayerLaunch {
     for (size_t rank = 0; rank < args_.size(); ++rank) {
       const auto right = data_.is_right(static_cast<int>(rank), out(static_cast<int>(rank)), kTolerance);
       if (!right) return right;
+      std::vector<int32_t> load(data_.problem().local_experts());
+      device_.download(load.data(), args_[rank].load, load.size() * sizeof(int32_t));
+      const auto right_load = data_.routing().is_right_load(static_cast<int>(rank), load, kLoadBefore);
+      if (!right_load) return right_load;
     }
     return testing::AssertionSuccess();
   }

@@ -17,6 +17,7 @@ namespace mk::test {
 namespace {
 
 constexpr float kPoison = -8192;  // exact in 16 bits
+constexpr int32_t kLoadBefore = 1000;
 
 // A launch's tensors on the GPU, in bf16; whole numbers up to 256 are exact in it.
 class GpuMoeLaunch {
@@ -43,6 +44,7 @@ class GpuMoeLaunch {
       on.origins = keep(std::vector<int32_t>(shape.max_rows * 4, -1));
       on.expert_rows = keep(std::vector<int32_t>(experts, -1));
       on.expert_ends = keep(std::vector<int32_t>(experts, -1));
+      on.load = keep(std::vector<int32_t>(experts, kLoadBefore));
       args_.push_back({.x = {keep(halves(own.x)), DType::kBf16, own.tokens, shape.hidden},
                        .topk_idx = {is_narrow ? keep(narrow) : keep(own.ids), ids},
                        .topk_weight = static_cast<const float*>(keep(own.weights)),
@@ -52,6 +54,7 @@ class GpuMoeLaunch {
                        .origins = static_cast<int32_t*>(on.origins),
                        .expert_rows = static_cast<int32_t*>(on.expert_rows),
                        .expert_ends = static_cast<int32_t*>(on.expert_ends),
+                       .load = static_cast<int32_t*>(on.load),
                        .w_order = order,
                        .stream = world.rank_stream(rank)});
     }
@@ -68,6 +71,7 @@ class GpuMoeLaunch {
       upload(const_cast<float*>(args.topk_weight), own.weights);
       upload(args.w.data, halves(own.w));
       upload(args.y.data, halves(std::vector<float>(args.y.rows * args.y.cols, kPoison)));
+      upload(args.load, std::vector<int32_t>(data_.problem().local_experts(), kLoadBefore));
     }
   }
 
@@ -93,6 +97,9 @@ class GpuMoeLaunch {
                                         fetch<int32_t>(ranks_[rank].expert_rows, experts),
                                         fetch<int32_t>(ranks_[rank].expert_ends, experts), kPoison);
       if (!right) return right;
+      const auto load =
+          data_.is_right_load(static_cast<int>(rank), fetch<int32_t>(ranks_[rank].load, experts), kLoadBefore);
+      if (!load) return load;
     }
     return testing::AssertionSuccess();
   }
@@ -111,6 +118,7 @@ class GpuMoeLaunch {
     void* origins;
     void* expert_rows;
     void* expert_ends;
+    void* load;
   };
 
   static std::vector<Bf16> halves(const std::vector<float>& values) {

@@ -77,6 +77,9 @@ TEST_F(MoeBadInput, ArgumentsAreRefusedByNameAndRank) {
   EXPECT_TRUE(refuses_args({"expert_rows of rank 1 is at", "multiple of 4"}, [](Args& a) {
     a.expert_rows = reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(a.expert_rows) + 1);
   }));
+  EXPECT_TRUE(refuses_args({"load of rank 1 is at", "multiple of 4"}, [](Args& a) {
+    a.load = reinterpret_cast<int32_t*>(reinterpret_cast<std::byte*>(a.expert_rows) + 2);
+  }));
   EXPECT_TRUE(refuses_args({"w_order of rank 1"}, [](Args& a) { a.w_order = BOrder::kNK; }));
   EXPECT_TRUE(refuses_args({"stream of rank 1"}, [](Args& a) { a.stream = &a; }));
   EXPECT_TRUE(refuses({"args has 0 entries"}, [&] { moe_dispatch_gemm(world, problem.shape, {}); }));

@@ -244,6 +244,9 @@ TEST_F(MoeLayerBadInput, IsRefusedByName) {
   EXPECT_TRUE(refuses({"w13 of rank 1"}, [](Shape&, Args& args) { args[1].w13.rows -= 1; }));
   EXPECT_TRUE(refuses({"w2 of rank 0"}, [](Shape&, Args& args) { args[0].w2.cols += 1; }));
   EXPECT_TRUE(refuses({"w2 of rank 1"}, [](Shape&, Args& args) { args[1].w2.data = nullptr; }));
+  EXPECT_TRUE(refuses({"load of rank 1 is at", "multiple of 4"}, [](Shape&, Args& args) {
+    args[1].load = reinterpret_cast<int32_t*>(static_cast<std::byte*>(args[1].out.data) + 1);
+  }));
   EXPECT_TRUE(refuses({"args has 1 entries"}, [](Shape&, Args& args) { args.pop_back(); }));
   EXPECT_TRUE(refuses({"stream of rank 1"}, [](Shape&, Args& args) { args[1].stream = &args; }));
   EXPECT_TRUE(refuses({"topk_idx of rank", "null"}, [](Shape&, Args& args) {

@@ -104,6 +104,17 @@ testing::AssertionResult MoeLaunchData::is_right(int rank, const std::vector<flo
   return testing::AssertionSuccess();
 }
 
+testing::AssertionResult MoeLaunchData::is_right_load(int rank, const std::vector<int32_t>& load,
+                                                      int32_t before) const {
+  for (int i = 0; i < problem_.local_experts(); ++i) {
+    const auto rows = static_cast<int32_t>(rows_of(rank * problem_.local_experts() + i).size());
+    if (load[i] == before + rows) continue;
+    return testing::AssertionFailure() << "rank " << rank << ", expert " << i << " has a load of " << load[i]
+                                       << " where " << rows << " were added to " << before;
+  }
+  return testing::AssertionSuccess();
+}
+
 std::vector<int64_t> MoeLaunchData::crossing(int rank, int node) const {
   std::vector<int64_t> tokens;
   const int per_node = problem_.local_experts() * problem_.world.ranks;

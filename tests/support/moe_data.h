@@ -52,6 +52,8 @@ class MoeLaunchData {
   testing::AssertionResult is_right(int rank, const std::vector<float>& y, const std::vector<int32_t>& origins,
                                     const std::vector<int32_t>& expert_rows, const std::vector<int32_t>& expert_ends,
                                     float poison) const;
+  // Counters of load of a rank, which were all `before` when the launch began.
+  testing::AssertionResult is_right_load(int rank, const std::vector<int32_t>& load, int32_t before) const;
 
   // Tokens of a rank that cross to another node, in the order in which they do.
   std::vector<int64_t> crossing(int rank, int node) const;

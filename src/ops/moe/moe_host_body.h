@@ -223,6 +223,7 @@ class HostBody {
       const uint32_t* const expert = plan + layout_.expert_word(own + i);
       if (operands_.expert_rows != nullptr) operands_.expert_rows[i] = static_cast<int32_t>(expert[1]);
       if (operands_.expert_ends != nullptr) operands_.expert_ends[i] = static_cast<int32_t>(expert[0] + expert[1]);
+      if (operands_.load != nullptr) operands_.load[i] += static_cast<int32_t>(expert[1]);
     }
   }
 

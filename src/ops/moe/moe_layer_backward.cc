@@ -41,9 +41,7 @@ void check_own(const LayerProblem& problem, const MoeLayerBackwardArgs& own, int
   check(own.kept, "kept", shape.max_rows, 2 * shape.inter);
   check(own.dw13, "dw13", int64_t{problem.local_experts()} * 2 * shape.inter, shape.hidden);
   check(own.dw2, "dw2", problem.local_experts() * shape.hidden, shape.inter);
-  check_arg(reinterpret_cast<uintptr_t>(own.dtopk_weight) % alignof(float) == 0,
-            "dtopk_weight of rank {} is at {}; its address must be a multiple of 4 bytes", rank,
-            static_cast<const void*>(own.dtopk_weight));
+  check_alignment(own.dtopk_weight, "dtopk_weight", rank, 4);
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace mk::moe {
 
 struct LayerOperands {
-  Operands routing;  // tokens, ids and weights
+  Operands routing;  // tokens, ids, weights and load
   const void* w13 = nullptr;
   const void* w2 = nullptr;
   void* out = nullptr;
@@ -21,6 +21,7 @@ inline LayerOperands operands_of(const MoeLayerArgs& args) {
   operands.routing.tokens = args.x.rows;
   operands.routing.ids = args.topk_idx.type;
   operands.routing.has_weights = args.topk_weight != nullptr;
+  operands.routing.load = args.load;
   return operands;
 }
 

@@ -18,11 +18,20 @@ struct Operands {
   int32_t* origins = nullptr;
   int32_t* expert_rows = nullptr;
   int32_t* expert_ends = nullptr;
+  int32_t* load = nullptr;
 };
 
 inline Operands operands_of(const MoeDispatchGemmArgs& args) {
-  return {args.x.rows,      args.topk_idx.type, args.topk_weight != nullptr, args.w, args.w_order, args.y, args.origins,
-          args.expert_rows, args.expert_ends};
+  return {.tokens = args.x.rows,
+          .ids = args.topk_idx.type,
+          .has_weights = args.topk_weight != nullptr,
+          .w = args.w,
+          .w_order = args.w_order,
+          .y = args.y,
+          .origins = args.origins,
+          .expert_rows = args.expert_rows,
+          .expert_ends = args.expert_ends,
+          .load = args.load};
 }
 
 }  // namespace mk::moe

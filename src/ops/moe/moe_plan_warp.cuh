@@ -48,12 +48,14 @@ class PlanWarp {
     return found;
   }
 
-  __device__ void tell_caller(int32_t* rows, int32_t* ends) const {
+  // Counters of load may be those of several plans, which run at once: only sums are added to them.
+  __device__ void tell_caller(int32_t* rows, int32_t* ends, int32_t* load) const {
     const int own = layout_.world.local_of(view_.rank) * layout_.local_experts();
     for (int i = lane(); i < layout_.local_experts(); i += 32) {
       const uint32_t* const expert = plan_ + layout_.expert_word(own + i);
       if (rows != nullptr) rows[i] = static_cast<int32_t>(expert[1]);
       if (ends != nullptr) ends[i] = static_cast<int32_t>(expert[0] + expert[1]);
+      if (load != nullptr) atomicAdd(load + i, static_cast<int32_t>(expert[1]));
     }
   }
 

@@ -9,14 +9,11 @@
 #include "ops/moe/moe_layout.h"
 
 namespace mk::moe {
-namespace {
 
 void check_alignment(const void* data, const char* name, int rank, uintptr_t alignment) {
   check_arg(reinterpret_cast<uintptr_t>(data) % alignment == 0,
             "{} of rank {} is at {}; its address must be a multiple of {} bytes", name, rank, data, alignment);
 }
-
-}  // namespace
 
 void check_problem(const Problem& problem, DeviceKind device) {
   const MoeShape& shape = problem.shape;
@@ -91,6 +88,7 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
     check_alignment(own.origins, "origins", rank, device == DeviceKind::kCuda ? 16 : 4);
     check_alignment(own.expert_rows, "expert_rows", rank, 4);
     check_alignment(own.expert_ends, "expert_ends", rank, 4);
+    check_alignment(own.load, "load", rank, 4);
     check_arg(own.w_order == problem.w_order, "w_order of rank {} is {}; rank 0 has {} and all must agree", rank,
               name_of(own.w_order), name_of(problem.w_order));
     gemm::check_tensor(own.w, "w", rank, experts * (is_kn ? shape.hidden : shape.n), is_kn ? shape.n : shape.hidden,

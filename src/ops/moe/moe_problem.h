@@ -26,6 +26,8 @@ struct Problem {
 void check_problem(const Problem& problem, DeviceKind device);
 Problem problem_of(const WorldShape& world, const runtime::Members& members, const MoeShape& shape,
                    std::span<const MoeDispatchGemmArgs> args);
+// Of an argument of a rank.  Null is fine.
+void check_alignment(const void* data, const char* name, int rank, uintptr_t alignment);
 // What a rank brings to be routed.
 void check_tokens(const Problem& problem, int rank, const Tensor& x, const MoeIds& ids, const float* weights,
                   DeviceKind device);

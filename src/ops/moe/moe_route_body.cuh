@@ -106,7 +106,7 @@ class RouteBody {
     if (found.expert >= 0) {
       m.refuse(kTooManyRows, found.expert, found.rows, layout_.max_rows);
     } else {
-      plan.tell_caller(operands_.expert_rows, operands_.expert_ends);
+      plan.tell_caller(operands_.expert_rows, operands_.expert_ends, operands_.load);
     }
     m.store(layout_.plan_at(view_.rank, 0), layout_.plan_bytes());
   }
