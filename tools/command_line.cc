@@ -52,6 +52,9 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
            [&run](const std::string& text) {
              run.direction = choice("--direction", text, {Direction::kForward, Direction::kBackward});
            });
+  add_flag(app, "--clamp", "L",
+           "moe_layer: bound of gate from above, and of up on both sides, before SwiGLU; 0: none [0]",
+           [&run](const std::string& text) { run.clamp = real("--clamp", text); });
 }
 
 void add_run_flags(CLI::App& app, RunRequest& run) {
@@ -105,6 +108,8 @@ void check_run(const RunRequest& run) {
               run.op, operator_names());
   check_usage(run.direction == Direction::kForward || run.op == "moe_layer",
               "--direction is bwd; only moe_layer has it, and the operator is {}", run.op);
+  check_usage(run.clamp == 0 || run.op == "moe_layer", "--clamp is {}; only moe_layer has it, and the operator is {}",
+              run.clamp, run.op);
   check_split(run.op, run.split);
   constexpr int kMostLaunches = 10'000'000;  // their times are kept
   check_usage(!run.launches || (*run.launches >= 1 && *run.launches <= kMostLaunches),

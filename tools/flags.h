@@ -26,6 +26,16 @@ T number(const std::string& flag, const std::string& text) {
   return value;
 }
 
+// Not a NaN, and not below 0.
+inline float real(const std::string& flag, const std::string& text) {
+  float value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data(), end, value);
+  check_usage(error == std::errc{} && stopped == end && value >= 0, "{} is '{}'; it must be a number of at least 0",
+              flag, text);
+  return value;
+}
+
 template <class Enum, size_t kCount>
 Enum choice(const std::string& flag, const std::string& text, const Enum (&choices)[kCount]) {
   std::string names;

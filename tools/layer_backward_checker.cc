@@ -16,7 +16,8 @@ LayerSize size_of_check(const Row& row) {
 }  // namespace
 
 BackwardData backward_data_of(const Row& row, const MoePairs& pairs, int launch) {
-  return backward_data_for(row.k, row.n, row.moe->topk, pairs.most_rows(), row.dtype, row.seed, launch);
+  return backward_data_for(row.k, row.n, row.moe->topk, pairs.most_rows(), row.dtype, row.seed, launch,
+                           clamped_by(row.moe->clamp));
 }
 
 void fill_kept(DataEngine& engine, const Tensor& kept, const DataSpec& spec, std::span<const MoePair> pairs,
@@ -59,8 +60,12 @@ double BackwardChecker::bytes(const Row& row) {
 }
 
 LayerRule BackwardChecker::rule_of(const BackwardData& data, int64_t second_products) const {
-  return {data.x.kind, data.first_products, second_products, rounding_of(row_.dtype),
-          layer_hops(row_.dtype, row_.moe->topk, world_.nodes)};
+  return {data.x.kind,
+          data.first_products,
+          second_products,
+          rounding_of(row_.dtype),
+          layer_hops(row_.dtype, row_.moe->topk, world_.nodes),
+          bound_of(row_.moe->clamp)};
 }
 
 CheckResult BackwardChecker::check(int launch, const MoePairs& pairs, int rank, const BackwardOutputs& outputs) {

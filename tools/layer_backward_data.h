@@ -15,8 +15,8 @@
 //   kUniform   Gates lie where silu is curved, and where its slope changes its sign.  The same columns are thinned, and
 //              those of x and dout where an expert has many rows: see layer_data.h for why.
 //
-// The kinds take turns.  Each column has its zeros elsewhere, so that every row of a weight counts if it is as long as
-// the period.
+// The kinds take turns, as in layer_data.h.  Each column has its zeros elsewhere, so that every row of a weight counts
+// if it is as long as the period.
 #pragma once
 
 #include <algorithm>
@@ -59,10 +59,11 @@ constexpr ExactBackward exact_backward(int64_t hidden, int64_t inter, int topk, 
 
 // `most_rows` is of an expert.
 constexpr BackwardData backward_data_for(int64_t hidden, int64_t inter, int topk, int64_t most_rows, DType dtype,
-                                         uint64_t seed, uint64_t launch) {
+                                         uint64_t seed, uint64_t launch, Clamped clamped = Clamped::kNo) {
   const ExactBackward exact = exact_backward(hidden, inter, topk, most_rows, dtype);
   DataSpec base;
-  base.kind = launch % 2 == 0 || exact.first == 0 ? DataKind::kUniform : DataKind::kExact;
+  const bool is_uniform = launch % 2 == 0 || exact.first == 0 || clamped == Clamped::kYes;
+  base.kind = is_uniform ? DataKind::kUniform : DataKind::kExact;
   base.seed = seed;
   base.launch = launch;
   BackwardData data;

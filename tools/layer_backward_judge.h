@@ -2,7 +2,8 @@
 // tools/layer_backward_judge.h — which gradients of a layer of experts are right: the rules of layer_judge.h,
 // backwards.
 //
-// ref is again exact arithmetic.  gate, up and weight are inputs, and exact.  What a right result may be off:
+// ref is again exact arithmetic.  gate, up and weight are inputs, and exact; so are gate and up within their bounds.
+// What a right result may be off:
 //
 //   s            an fp32 sum of p1 products dout · w2, S the sum of magnitudes: off by D = g1·S, g1 = p1·2^-23
 //   sigmoid      q = 1 / (1 + exp(-gate)): exp, a sum and a division are off by r = (5 + 2·|gate|)·2^-23 of the value,
@@ -36,8 +37,10 @@ struct BackwardElement {
 };
 
 // rule.second_products is p2.
-MK_HD inline BackwardElement backward_element(const Bounded& sum, double gate, double up, double weight,
+MK_HD inline BackwardElement backward_element(const Bounded& sum, double kept_gate, double kept_up, double weight,
                                               const LayerRule& rule) {
+  const double gate = std::fmin(kept_gate, rule.clamp);
+  const double up = std::fmax(std::fmin(kept_up, rule.clamp), -rule.clamp);
   const double sigmoid = 1 / (1 + std::exp(-gate));
   const double silu = gate * sigmoid;
   const double factor = up * sigmoid * (1 + gate * (1 - sigmoid));
@@ -49,8 +52,9 @@ MK_HD inline BackwardElement backward_element(const Bounded& sum, double gate, d
   const double d_most = std::fabs(d) + d_error;
   const double a = silu * up;
   const double score_error = sum_error * std::fabs(a) + plain * (std::fabs(sum.value) + sum_error) * std::fabs(a);
-  return {rounded_operand(d * factor, d_error * std::fabs(factor) + cancelling * d_most, rule),
-          rounded_operand(d * silu, (d_error + plain * d_most) * std::fabs(silu), rule),
+  const Bounded dgate = rounded_operand(d * factor, d_error * std::fabs(factor) + cancelling * d_most, rule);
+  const Bounded dup = rounded_operand(d * silu, (d_error + plain * d_most) * std::fabs(silu), rule);
+  return {kept_gate > rule.clamp ? Bounded{} : dgate, std::fabs(kept_up) > rule.clamp ? Bounded{} : dup,
           rounded_operand(weight * a, plain * std::fabs(weight * a), rule), operand(sum.value * a, score_error, rule)};
 }
 

@@ -8,7 +8,8 @@
 //   kUniform   Gates lie where silu is curved.  Again most elements of long rows are zero: the worst case of an error
 //              grows faster than the sums do, and the bound of layer_judge.h would say nothing of sums of thousands.
 //
-// The kinds take turns.  Zeros are elsewhere in each row of x and w2, so that every column of every weight counts.
+// The kinds take turns; with a clamp there is only kUniform, whose gates and ups lie on both sides of it.  Zeros are
+// elsewhere in each row of x and w2, so that every column of every weight counts.
 #pragma once
 
 #include <algorithm>
@@ -32,10 +33,14 @@ struct LayerData {
 // Most products in a sum of kUniform.
 constexpr int64_t kMostUniformProducts = 256;
 
-constexpr LayerData layer_data_for(int64_t hidden, int64_t inter, int topk, DType dtype, uint64_t seed,
-                                   uint64_t launch) {
+enum class Clamped { kNo, kYes };
+
+constexpr Clamped clamped_by(float clamp) { return clamp > 0 ? Clamped::kYes : Clamped::kNo; }
+
+constexpr LayerData layer_data_for(int64_t hidden, int64_t inter, int topk, DType dtype, uint64_t seed, uint64_t launch,
+                                   Clamped clamped = Clamped::kNo) {
   DataSpec base;
-  base.kind = launch % 2 == 0 ? DataKind::kUniform : DataKind::kExact;
+  base.kind = launch % 2 == 0 || clamped == Clamped::kYes ? DataKind::kUniform : DataKind::kExact;
   base.seed = seed;
   base.launch = launch;
   uint64_t tensor = 0;

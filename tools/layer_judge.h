@@ -4,6 +4,7 @@
 // ref is the layer in exact arithmetic: nothing is rounded on its way.  What a right result may be off, step by step:
 //
 //   gate, up     fp32 sums of p1 products, G and U the sums of magnitudes: off by g1·G and g1·U, g1 = p1·2^-23
+//   bounds       with a clamp, min(gate, L) and min(max(up, -L), L) are off by no more than gate and up were
 //   activation   a = silu(gate) · up in fp32, rounded once.  |silu'| < 1.1, so what comes in makes
 //                  d = 1.1·g1·G · (|up| + g1·U) + |silu(gate)| · g1·U
 //                exp, a sum, a division and a product add s = (8 + 2·|gate|) · 2^-23 of the value: exp is off by at
@@ -13,6 +14,9 @@
 //   output       a sum of weighted results: the parts of judge.h.  Each is multiplied in fp32 and rounded; the sum of a
 //                node is rounded again where it crosses.
 #pragma once
+
+#include <cmath>
+#include <limits>
 
 #include "data.h"
 #include "judge.h"
@@ -45,7 +49,10 @@ struct LayerRule {
   int64_t second_products = 1;  // p2
   Rounding rounding;
   Hops hops;
+  double clamp = std::numeric_limits<double>::infinity();  // L
 };
+
+inline double bound_of(float clamp) { return clamp > 0 ? clamp : std::numeric_limits<double>::infinity(); }
 
 inline Hops layer_hops(DType dtype, int topk, int nodes) {
   return hops_of(dtype, topk, nodes > 1 ? 2 : 1, 1 + topk + nodes);
@@ -64,13 +71,15 @@ MK_HD inline Bounded rounded_operand(double value, double error, const LayerRule
 }
 
 MK_HD inline Bounded activation(const Bounded& gate, const Bounded& up, const LayerRule& rule) {
-  const double silu = gate.value / (1 + std::exp(-gate.value));
-  const double a = silu * up.value;
+  const double bounded_gate = std::fmin(gate.value, rule.clamp);
+  const double bounded_up = std::fmax(std::fmin(up.value, rule.clamp), -rule.clamp);
+  const double silu = bounded_gate / (1 + std::exp(-bounded_gate));
+  const double a = silu * bounded_up;
   const double g1 = static_cast<double>(rule.first_products) * 0x1p-23;
   const double gate_error = 1.1 * g1 * gate.bound;
   const double up_error = g1 * up.bound;
-  const double d = gate_error * (std::fabs(up.value) + up_error) + std::fabs(silu) * up_error;
-  const double s = (8 + 2 * std::fabs(gate.value)) * 0x1p-23;
+  const double d = gate_error * (std::fabs(bounded_up) + up_error) + std::fabs(silu) * up_error;
+  const double s = (8 + 2 * std::fabs(bounded_gate)) * 0x1p-23;
   return rounded_operand(a, d + s * (std::fabs(a) + d), rule);
 }
 

@@ -18,7 +18,8 @@ Row start_moe_row(const char* op, World& world, const RunRequest& request) {
              .experts = experts,
              .topk = request.topk.value_or(std::min(defaults.topk, experts)),
              .routing = request.routing,
-             .direction = request.direction};
+             .direction = request.direction,
+             .clamp = request.clamp};
   row.k = request.hidden.value_or(defaults.hidden);
   row.n = request.inter.value_or(defaults.inter);
   check_same_flags(row, request.split, world);

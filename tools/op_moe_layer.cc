@@ -19,7 +19,7 @@ namespace mk::tools {
 namespace {
 
 LayerData data_of(const Row& row, int launch) {
-  return layer_data_for(row.k, row.n, row.moe->topk, row.dtype, row.seed, launch);
+  return layer_data_for(row.k, row.n, row.moe->topk, row.dtype, row.seed, launch, clamped_by(row.moe->clamp));
 }
 
 // Makes inputs again, those of other ranks too, and compares outputs with what they must give: some tokens of a rank at
@@ -40,7 +40,8 @@ class Checker {
   CheckResult check(int launch, const MoePairs& pairs, int rank, const Matrix& out) {
     const LayerData data = data_of(row_, launch);
     const std::vector<float> weights = weights_of(data.weights, rank, pairs.ids(rank).size());
-    const LayerRule rule{data.x.kind, data.first_products, data.second_products, rounding_of(row_.dtype), hops_};
+    const LayerRule rule{data.x.kind, data.first_products,      data.second_products, rounding_of(row_.dtype),
+                         hops_,       bound_of(row_.moe->clamp)};
     CheckResult worst;
     for (int64_t first = 0; first < pairs.tokens(rank); first += size_.tokens) {
       const int64_t count = std::min(size_.tokens, pairs.tokens(rank) - first);
@@ -131,7 +132,8 @@ class Runner {
                .experts = row.moe->experts,
                .topk = row.moe->topk,
                .max_tokens = std::max<int64_t>(row.moe->tokens, 1),
-               .max_rows = 1} {}
+               .max_rows = 1,
+               .activation_clamp = row.moe->clamp} {}
 
   void run() {
     row_.workspace_bytes = moe_layer_workspace_bytes(world_, shape_, row_.dtype);  // refuses a bad shape

@@ -47,7 +47,8 @@ class Runner {
                .experts = row.moe->experts,
                .topk = row.moe->topk,
                .max_tokens = std::max<int64_t>(row.moe->tokens, 1),
-               .max_rows = 1} {}
+               .max_rows = 1,
+               .activation_clamp = row.moe->clamp} {}
 
   void run() {
     row_.workspace_bytes = moe_layer_backward_workspace_bytes(world_, shape_, row_.dtype);  // refuses a bad shape

@@ -51,9 +51,9 @@ std::string shape_text(const Row& row) {
 
 std::string shape_flags(const Row& row) {
   if (!row.moe) return fmt::format("--m {} --n {} --k {}", row.m, row.n, row.k);
-  return fmt::format("--tokens {} --hidden {} --inter {} --experts {} --topk {} --routing {} --direction {}",
+  return fmt::format("--tokens {} --hidden {} --inter {} --experts {} --topk {} --routing {} --direction {} --clamp {}",
                      row.moe->tokens, row.k, row.n, row.moe->experts, row.moe->topk, name_of(row.moe->routing),
-                     name_of(row.moe->direction));
+                     name_of(row.moe->direction), row.moe->clamp);
 }
 
 std::string table_header() {
@@ -122,6 +122,7 @@ std::string to_json(const Row& row) {
     json["topk"] = row.moe->topk;
     json["routing"] = name_of(row.moe->routing);
     json["direction"] = name_of(row.moe->direction);
+    json["clamp"] = row.moe->clamp;
     json["crossing_tokens"] = row.moe->crossing_tokens;
   }
   return json.dump();

@@ -39,6 +39,7 @@ struct MoeFields {
   int topk = 0;
   Routing routing = Routing::kUniform;
   Direction direction = Direction::kForward;
+  float clamp = 0;             // of a layer's activation; 0: none
   double crossing_tokens = 0;  // of a rank and launch, on average: once to each node
 };
 

@@ -44,6 +44,7 @@ struct RunRequest {
   std::optional<int> topk;
   Routing routing = Routing::kUniform;
   Direction direction = Direction::kForward;
+  float clamp = 0;
   DType dtype = DType::kBf16;
   std::optional<int> launches;
   Split split;  // empty: chosen for the shape

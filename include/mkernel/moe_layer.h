@@ -9,6 +9,9 @@
 // another node is rounded once more, and sums of nodes are added in a fixed order, the token's own node first.  So two
 // runs give the same bits.
 //
+// With an activation_clamp L, min(gate, L) takes the place of gate, and min(max(up, -L), L) that of up.  `kept` has
+// both as they were before.
+//
 // On a CPU any hidden, inter ≥ 1 and bf16, fp16 or fp32.  On a GPU bf16 or fp16, hidden and inter multiples of 8, at
 // most 1024 experts, topk + nodes at most 97.
 #pragma once
@@ -27,10 +30,11 @@ namespace mk {
 struct MoeLayerShape {
   int64_t hidden = 0;
   int64_t inter = 0;
-  int experts = 0;         // of the world: a multiple of its size
-  int topk = 0;            // at most `experts`, and at most 64
-  int64_t max_tokens = 0;  // that a rank may bring
-  int64_t max_rows = 0;    // that a rank may get
+  int experts = 0;             // of the world: a multiple of its size
+  int topk = 0;                // at most `experts`, and at most 64
+  int64_t max_tokens = 0;      // that a rank may bring
+  int64_t max_rows = 0;        // that a rank may get
+  float activation_clamp = 0;  // 0 or infinity: none
 };
 
 struct MoeLayerArgs {

@@ -10,6 +10,9 @@
 //   dw13      = Σ over rows of [dgate, dup]ᵀ · x          of each expert; zero for one without rows
 //   dw2       = Σ over rows of doutᵀ · (weight · silu(gate) ∘ up)
 //
+// With an activation_clamp L, gate and up are bounded as in moe_layer; dgate is 0 where the gate that was kept is above
+// L, and dup where the up is above L or below -L.
+//
 // From the forward pass it needs x, the routing, and gate and up (`kept`).  x and dout travel to the experts; dx comes
 // back as results do in moe_layer.  Sums are made in fp32; dgate, dup, weight · silu(gate) ∘ up, each row of dx and
 // each result are rounded to the element type.  All orders are fixed, so two runs give the same bits.

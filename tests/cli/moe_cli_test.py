@@ -37,6 +37,8 @@ WRONG_USAGE = [
     (["--hidden", "100000", "--inter", "100000"], "--tokens is 64; with --tokens 64 --hidden 100000 --inter 100000"),
     (["--routing", "round_robin"], "--routing is 'round_robin'; it must be one of uniform"),
     (["--direction", "back"], "--direction is 'back'; it must be one of fwd, bwd"),
+    (["--clamp", "-1"], "--clamp is '-1'; it must be a number of at least 0"),
+    (["--clamp", "two"], "--clamp is 'two'"),
     (["--split", "compute=1"], "--split"),
     (["--split", "compute=1,dispatch=1,reduce=1"], "it has dispatch, send, compute"),
 ]
@@ -81,6 +83,12 @@ class Mixtures(unittest.TestCase):
                 self.assertLessEqual((asked | {"direction": "bwd"}).items(), row.items())
                 self.assertLessEqual(row["error"], row["bound"])
 
+    def test_a_clamp_is_taken_in_both_directions(self):
+        for direction, dtype in (("fwd", "bf16"), ("bwd", "fp32")):
+            row = self.row("moe_layer", "--direction", direction, "--nodes", 2, "--ranks", 2, "--clamp", "0.75",
+                           "--dtype", dtype, "--launches", 4)
+            self.assertEqual(row["clamp"], 0.75)
+
     # x and dout go; dx comes back, and behind it the gradients of all slots' weights.
     def test_a_token_crosses_backwards_with_its_gradient(self):
         tokens, hidden, experts, topk = 40, 16, 8, 3
@@ -119,6 +127,12 @@ class Mixtures(unittest.TestCase):
             result, _ = run(op, "--direction", "bwd")
             self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
             self.assertIn(f"--direction is bwd; only moe_layer has it, and the operator is {op}", result.stderr)
+
+    def test_only_a_layer_has_a_clamp(self):
+        for op in ("moe_dispatch_gemm", "ag_gemm", "all"):
+            result, _ = run(op, "--clamp", "2")
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+            self.assertIn(f"--clamp is 2; only moe_layer has it, and the operator is {op}", result.stderr)
 
     def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):
         for op, (flags, word) in itertools.product(OPERATORS, WRONG_USAGE):

@@ -184,6 +184,14 @@ TEST_P(GpuMoeBackward, ManyRowsAnExpertAreRight) {
   EXPECT_TRUE(runs_right(world, gpu_problem(GetParam(), 2, 2, 1000 / world.size(), 264, 136), 2, 1));
 }
 
+TEST_P(GpuMoeBackward, AClampZeroesGradientsBeyondIt) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(GetParam());
+  moe::LayerProblem problem = gpu_problem(GetParam(), 2, 2, 40, 72, 136);
+  problem.shape.activation_clamp = 0.75f;
+  EXPECT_TRUE(runs_right(world, problem, 3, 1));
+}
+
 TEST_P(GpuMoeBackward, AnySplitGivesTheSameBits) {
   MK_NEEDS_GPU();
   World world = gpu_world(GetParam());
@@ -264,10 +272,12 @@ TEST(GpuMoeBackwardRefusal, NamesTheRankAndTheWorldGoesOn) {
 // What moe_layer keeps: gate and up of each row, in the order of rows, and nothing behind them.
 TEST(GpuMoeLayerKeeps, GateAndUpOfEveryRow) {
   MK_NEEDS_GPU();
-  for (const int tokens : {30, 700}) {  // low and high tiles
+  // Low and high tiles.  A clamp does not bound what is kept.
+  for (const auto& [tokens, clamp] : {std::pair{30, 0.0f}, std::pair{700, 0.0f}, std::pair{700, 0.5f}}) {
     const WorldShape shape{1, 2};
     World world = gpu_world(shape);
-    const moe::LayerProblem problem = gpu_problem(shape, 2, 2, tokens, 72, 136);
+    moe::LayerProblem problem = gpu_problem(shape, 2, 2, tokens, 72, 136);
+    problem.shape.activation_clamp = clamp;
     const MoeLayerData layer(problem, Routing::kUniform, 5);
     GpuMoeBackwardLaunch data(world, MoeBackwardData(layer, 5));
     runtime::Device& device = world.state().device();

@@ -174,6 +174,17 @@ TEST_P(GpuMoeLayer, ManyRowsAnExpertAreRight) {
   EXPECT_TRUE(runs_right(world, problem, 3, 1));
 }
 
+// Low and high tiles.
+TEST_P(GpuMoeLayer, AClampBoundsGateAndUp) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(GetParam());
+  for (const int tokens : {50, 500}) {
+    moe::LayerProblem problem = gpu_problem(GetParam(), 2, 2, tokens, 72, 136);
+    problem.shape.activation_clamp = 0.75f;
+    EXPECT_TRUE(runs_right(world, problem, 3, 1)) << tokens;
+  }
+}
+
 TEST_P(GpuMoeLayer, AnySplitGivesTheSameBits) {
   MK_NEEDS_GPU();
   World world = gpu_world(GetParam());

@@ -62,10 +62,18 @@ void MoeBackwardData::add_row(const ExpertView& expert, const MoeRow& row, const
       sum += double{dout[h]} * expert.w2[h * shape.inter + i];
       bound += std::fabs(double{dout[h]} * expert.w2[h * shape.inter + i]);
     }
-    const double gate = kept[i], up = kept[shape.inter + i];
+    double gate = kept[i], up = kept[shape.inter + i];
+    bool gate_counts = true, up_counts = true;
+    if (const double most = shape.activation_clamp; most > 0) {
+      gate_counts = gate <= most;
+      up_counts = std::fabs(up) <= most;
+      gate = std::min(gate, most);
+      up = std::clamp(up, -most, most);
+    }
     const double sigmoid = 1 / (1 + std::exp(-gate));
     const double a = gate * sigmoid * up;
-    const double slopes[2] = {weight * up * sigmoid * (1 + gate * (1 - sigmoid)), weight * gate * sigmoid};
+    const double slopes[2] = {gate_counts ? weight * up * sigmoid * (1 + gate * (1 - sigmoid)) : 0,
+                              up_counts ? weight * gate * sigmoid : 0};
     for (int64_t h = 0; h < shape.hidden; ++h) {
       for (int which = 0; which < 2; ++which) {
         const int64_t at = (which * shape.inter + i) * shape.hidden + h;

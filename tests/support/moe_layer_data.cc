@@ -2,6 +2,7 @@
 // tests/support/moe_layer_data.cc — see moe_layer_data.h.
 #include "tests/support/moe_layer_data.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace mk::test {
@@ -36,6 +37,10 @@ void MoeLayerData::add_expert(int expert, const float* x, double weight, Sums& s
       u += double{x[k]} * up[i * shape.hidden + k];
       g_magnitude += std::fabs(x[k] * gate[i * shape.hidden + k]);
       u_magnitude += std::fabs(x[k] * up[i * shape.hidden + k]);
+    }
+    if (shape.activation_clamp > 0) {
+      g = std::min<double>(g, shape.activation_clamp);
+      u = std::clamp<double>(u, -shape.activation_clamp, shape.activation_clamp);
     }
     const double a = g / (1 + std::exp(-g)) * u;
     for (int64_t k = 0; k < shape.hidden; ++k) {

@@ -87,6 +87,8 @@ enum class Mistake {
   kNeighbourRows,  // an expert's gradients take in a row of the next
   kStaleExpert,    // that has no rows
   kSlotLost,       // of each token, the first
+  kNoClamp,
+  kSlopesBeyondClamp,
 };
 
 struct RowGradients {
@@ -100,7 +102,7 @@ class BackwardCheckTest : public testing::TestWithParam<DataKind> {
   static constexpr int64_t kTokens = 24, kHidden = 12, kInter = 20;
   static constexpr int kExperts = 8, kTopk = 3, kRanks = 2;
 
-  BackwardCheckTest() {
+  explicit BackwardCheckTest(float bound = 0) : clamp(bound) {
     const auto matrix = [&](int64_t rows, int64_t cols) { return tools::Matrix(device, DType::kBf16, rows, cols); };
     for (int rank = 0; rank < kRanks; ++rank) {
       x.push_back(matrix(kTokens, kHidden));
@@ -118,12 +120,12 @@ class BackwardCheckTest : public testing::TestWithParam<DataKind> {
     }
   }
 
-  static tools::Row make_row() {
+  static tools::Row make_row(float clamp) {
     tools::Row row;
     row.k = kHidden;
     row.n = kInter;
     row.seed = 5;
-    row.moe = {.tokens = kTokens, .experts = kExperts, .topk = kTopk, .routing = tools::Routing::kZipf};
+    row.moe = {.tokens = kTokens, .experts = kExperts, .topk = kTopk, .routing = tools::Routing::kZipf, .clamp = clamp};
     return row;
   }
 
@@ -147,12 +149,20 @@ class BackwardCheckTest : public testing::TestWithParam<DataKind> {
       float gate = at(kept[expert], row, i);
       float up = at(kept[expert], row, kInter + i);
       if (mistake == Mistake::kGateAndUpExchanged) std::swap(gate, up);
+      const bool is_bounded = clamp > 0 && mistake != Mistake::kNoClamp;
+      const bool has_slopes = !is_bounded || mistake == Mistake::kSlopesBeyondClamp;
+      const float gate_slope = has_slopes || gate <= clamp ? 1 : 0;
+      const float up_slope = has_slopes || std::fabs(up) <= clamp ? 1 : 0;
+      if (is_bounded) {
+        gate = std::min(gate, clamp);
+        up = std::clamp(up, -clamp, clamp);
+      }
       const float sigmoid = 1 / (1 + std::exp(-gate));
       const float silu = gate * sigmoid;
       const float slope = mistake == Mistake::kStraightSlope ? sigmoid : sigmoid * (1 + gate * (1 - sigmoid));
       const float d = mistake == Mistake::kNoWeight ? sum : weight * sum;
-      made.gate.push_back(rounded(d * up * slope));
-      made.up.push_back(rounded(d * silu));
+      made.gate.push_back(rounded(gate_slope * d * up * slope));
+      made.up.push_back(rounded(up_slope * d * silu));
       made.scaled.push_back(rounded(mistake == Mistake::kScaledWithoutWeight ? silu * up : weight * silu * up));
       made.score += (mistake == Mistake::kWeightedScore ? d : sum) * silu * up;
     }
@@ -235,9 +245,10 @@ class BackwardCheckTest : public testing::TestWithParam<DataKind> {
     return worst;
   }
 
+  const float clamp;  // 0: none
   const int launch = GetParam() == DataKind::kUniform ? 0 : 1;
   const WorldShape world{1, kRanks};
-  const tools::Row row = make_row();
+  const tools::Row row = make_row(clamp);
   const tools::MoePairs pairs{world, *row.moe, row.seed, launch};
   const BackwardData data = tools::backward_data_of(row, pairs, launch);
   runtime::HostDevice device{1};
@@ -286,6 +297,23 @@ TEST_P(BackwardCheckTest, AnElementNobodyWroteIsWrong) {
   }
   const int64_t experts = kExperts / kRanks;
   EXPECT_EQ(check().wrong, pairs.tokens(0) * (kHidden + kTopk) + experts * 3 * kInter * kHidden);
+}
+
+class ClampedBackwardCheckTest : public BackwardCheckTest {
+ protected:
+  ClampedBackwardCheckTest() : BackwardCheckTest(1) {}
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, ClampedBackwardCheckTest, testing::Values(DataKind::kUniform, DataKind::kExact));
+
+// Where the kinds take turns, both launches are uniform.
+TEST_P(ClampedBackwardCheckTest, PassesWhatTheArithmeticGivesAndNothingElse) {
+  ASSERT_EQ(data.x.kind, DataKind::kUniform);
+  write(Mistake::kNone);
+  EXPECT_EQ(check().wrong, 0);
+  for (const Mistake mistake : {Mistake::kNoClamp, Mistake::kSlopesBeyondClamp}) {
+    write(mistake);
+    EXPECT_GT(check().wrong, kTokens) << static_cast<int>(mistake);
+  }
 }
 
 struct Planted {

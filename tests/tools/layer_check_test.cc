@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/activation_clamp.h"
 #include "runtime/host_device.h"
 #include "tests/support/matrix.h"
 #include "tools/data_engine.h"
@@ -67,6 +68,13 @@ TEST(LayerData, ExactGatesHaveExactActivations) {
   }
 }
 
+TEST(LayerData, WithAClampIsUniform) {
+  for (const uint64_t launch : {0, 1}) {
+    EXPECT_EQ(tools::layer_data_for(64, 96, 2, DType::kBf16, 1, launch, tools::Clamped::kYes).x.kind,
+              DataKind::kUniform);
+  }
+}
+
 TEST(LayerData, EveryColumnOfEveryWeightCounts) {
   for (const uint64_t launch : {0, 1}) {
     const LayerData data = tools::layer_data_for(1024, 768, 8, DType::kBf16, 1, launch);
@@ -114,29 +122,35 @@ class LayerCheckTest : public testing::TestWithParam<DataKind> {
     return sum;
   }
 
-  void write_out(const Expert (&of)[kExperts]) {
+  // `clamp` is that of what computes, not that of the judge.
+  void write_out(const Expert (&of)[kExperts], ActivationClamp clamp = {}) {
     for (int64_t token = 0; token < kTokens; ++token) {
       std::vector<float> sums(kHidden);
       for (int64_t pair = token * kTopk; pair < (token + 1) * kTopk; ++pair) {
-        if (expert_of(pair) >= 0) add_result(of[expert_of(pair)], token, weight_of(pair), sums);
+        if (expert_of(pair) >= 0) add_result(of[expert_of(pair)], token, weight_of(pair), clamp, sums);
       }
       for (int64_t col = 0; col < kHidden; ++col) out.set(token, col, sums[col]);
     }
   }
-  void add_result(const Expert& expert, int64_t token, float weight, std::vector<float>& sums) const {
+  void add_result(const Expert& expert, int64_t token, float weight, ActivationClamp clamp,
+                  std::vector<float>& sums) const {
     std::vector<float> row;
     for (int64_t col = 0; col < kHidden; ++col) row.push_back(x.at(token, col));
     std::vector<float> activations;
     for (int64_t i = 0; i < kInter; ++i) {
-      const float gate = dot(row, expert.gate, i);
-      activations.push_back(rounded(gate / (1 + std::exp(-gate)) * dot(row, expert.up, i)));
+      const float gate = clamp.gate(dot(row, expert.gate, i));
+      activations.push_back(rounded(gate / (1 + std::exp(-gate)) * clamp.up(dot(row, expert.up, i))));
     }
     for (int64_t col = 0; col < kHidden; ++col) sums[col] += rounded(weight * dot(activations, expert.w2, col));
   }
 
-  tools::CheckResult check() {
-    const tools::LayerRule rule{GetParam(), data.first_products, data.second_products, tools::rounding_of(kType),
-                                tools::layer_hops(kType, kTopk, 1)};
+  tools::CheckResult check(float clamp = 0) {
+    const tools::LayerRule rule{GetParam(),
+                                data.first_products,
+                                data.second_products,
+                                tools::rounding_of(kType),
+                                tools::layer_hops(kType, kTopk, 1),
+                                tools::bound_of(clamp)};
     reference.clear(kTokens);
     for (int i = 0; i < kExperts; ++i) {
       tools::ExpertRows rows{{}, experts[i].gate.view(), experts[i].up.view(), experts[i].w2.view(), {}};
@@ -186,6 +200,17 @@ TEST_P(LayerCheckTest, GateAndUpAreNotTheSame) {
   for (Expert& expert : swapped) std::swap(expert.gate, expert.up);
   write_out(swapped);
   EXPECT_GT(check().wrong, kTokens);
+}
+
+TEST_P(LayerCheckTest, KnowsTheClamp) {
+  if (GetParam() == DataKind::kExact) GTEST_SKIP() << "a clamp makes sums that are not exact";
+  constexpr float kClamp = 0.25f;
+  EXPECT_GT(check(kClamp).wrong, kTokens) << "nothing was bounded";
+  write_out(experts, {kClamp});
+  EXPECT_EQ(check(kClamp).wrong, 0);
+  EXPECT_GT(check().wrong, kTokens);
+  write_out(experts, {1.25f * kClamp});
+  EXPECT_GT(check(kClamp).wrong, kTokens);
 }
 
 TEST_P(LayerCheckTest, ExpertsAreNotTheSame) {

@@ -21,15 +21,17 @@ struct GatesOfTile {
   int cols;
 };
 
-// A hook of kFold 1 for one tile.  A thread has two rows, eight apart, whose weights it has.
-template <class Element>
+// A hook of kFold 1 for one tile.  A thread has two rows, eight apart, whose weights it has.  Clamp: ActivationClamp or
+// NoClamp.
+template <class Element, class Clamp>
 class BackwardGates {
  public:
   static constexpr int kFold = 1;
   static constexpr bool kHasOwnPlaces = true;
 
-  __device__ BackwardGates(const GatesOfTile<Element>& of, int row, float upper_weight, float lower_weight)
-      : of_(of), row_(row), upper_weight_(upper_weight), lower_weight_(lower_weight) {}
+  __device__ BackwardGates(const GatesOfTile<Element>& of, int row, float upper_weight, float lower_weight,
+                           const Clamp& clamp)
+      : of_(of), row_(row), upper_weight_(upper_weight), lower_weight_(lower_weight), clamp_(clamp) {}
 
   __device__ void operator()(float& x, float& y, int row, int col) const {
     const bool is_upper = (row & 8) == 0;
@@ -59,12 +61,15 @@ class BackwardGates {
   struct Made {
     float gate, up, scaled, score;
   };
-  __device__ static Made made(float gate, float up, float sum, float weight) {
+  __device__ Made made(float whole_gate, float whole_up, float sum, float weight) const {
+    const float gate = clamp_.gate(whole_gate);
+    const float up = clamp_.up(whole_up);
     const float sigmoid = __fdividef(1.0f, 1.0f + __expf(-gate));
     const float silu = gate * sigmoid;
     const float a = silu * up;
     const float d = weight * sum;
-    return {d * up * sigmoid * (1.0f + gate * (1.0f - sigmoid)), d * silu, weight * a, sum * a};
+    return {clamp_.cuts_gate(whole_gate) ? 0.0f : d * up * sigmoid * (1.0f + gate * (1.0f - sigmoid)),
+            clamp_.cuts_up(whole_up) ? 0.0f : d * silu, weight * a, sum * a};
   }
 
   // Four threads share a row.
@@ -83,6 +88,7 @@ class BackwardGates {
   const int row_;  // the thread's first
   const float upper_weight_;
   const float lower_weight_;
+  const Clamp clamp_;
   mutable float upper_score_ = 0;
   mutable float lower_score_ = 0;
 };

@@ -27,11 +27,15 @@ class BackwardHostBody : public LayerHostBody<T, Resolve> {
   struct Gradients {
     float gate, up, scaled, score;
   };
-  static Gradients gradients(float gate, float up, float weight, float sum) {
+  Gradients gradients(float whole_gate, float whole_up, float weight, float sum) const {
+    const ActivationClamp& clamp = layout_.clamp;
+    const float gate = clamp.gate(whole_gate);
+    const float up = clamp.up(whole_up);
     const float sigmoid = 1 / (1 + std::exp(-gate));
     const float silu = gate * sigmoid;
     const float d = weight * sum;
-    return {d * up * sigmoid * (1 + gate * (1 - sigmoid)), d * silu, weight * silu * up, sum * silu * up};
+    return {clamp.cuts_gate(whole_gate) ? 0 : d * up * sigmoid * (1 + gate * (1 - sigmoid)),
+            clamp.cuts_up(whole_up) ? 0 : d * silu, weight * silu * up, sum * silu * up};
   }
 
   void activate(const LayerTile& tile) {

@@ -144,8 +144,9 @@ __device__ int own_row() {
   return (Config::kConsumersAlongM == 1 ? 0 : thread / 128 * Config::kPartM) + sm90::Fragment::sum_row(thread % 128, 0);
 }
 
-template <class Config, class Element>
-__device__ BackwardGates<Element> gates_of(const BackwardParams& p, const QueuedBackwardTile& next) {
+template <class Config, class Element, class Clamp>
+__device__ BackwardGates<Element, Clamp> gates_of(const BackwardParams& p, const QueuedBackwardTile& next,
+                                                  const Clamp& clamp) {
   const BackwardLayout& layout = p.layout;
   const LayerTile& tile = next.tile;
   const int rows = next.is_here ? tile.rows : 0;  // a void tile writes nothing
@@ -161,7 +162,7 @@ __device__ BackwardGates<Element> gates_of(const BackwardParams& p, const Queued
   const Route* const origins = p.origins + tile.row;
   const int row = own_row<Config>();
   const auto weight = [&](int i) { return i < rows ? __ldcg(&origins[i].weight) : 0.0f; };
-  return {of, row, weight(row), weight(row + 8)};
+  return {of, row, weight(row), weight(row + 8), clamp};
 }
 
 template <class Config, class Element>
@@ -178,7 +179,9 @@ __device__ void multiply_tiles(const BackwardParams& p, BackwardShared<Config, E
     }
     const bool is_second = next->tile.is_second;
     const int k_blocks = sm90::blocks_of_k<Config>(is_second ? 2 * p.layout.inter : p.layout.k);
-    const auto with_gates = [&](const auto& body) { body(gates_of<Config, Element>(p, *next)); };
+    const auto with_gates = [&](const auto& body) {
+      with_clamp(p.layout.clamp, [&](const auto& clamp) { body(gates_of<Config, Element>(p, *next, clamp)); });
+    };
     chain.multiply({.k_blocks = k_blocks}, !is_second, with_gates, sm90::Plain{});
   }
   chain.hand_out_all();

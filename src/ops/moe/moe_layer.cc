@@ -36,6 +36,7 @@ LayerLayout make_layer_layout(const LayerProblem& problem, const LayerCut& cut, 
   layout.act_cols = problem.shape.inter;
   layout.act_tile_n = cut.act_tile_n;
   layout.group_tiles = cut.group_tiles;
+  if (problem.shape.activation_clamp > 0) layout.clamp.most = problem.shape.activation_clamp;
   return layout;
 }
 

@@ -75,7 +75,8 @@ class LayerHostBody : public HostBody<T, Resolve> {
       for (int64_t col = cols.first; col < cols.first + cols.count; ++col) {
         const float g = dot(x, gate + col * layer_.k, layer_.k);
         const float u = dot(x, up + col * layer_.k, layer_.k);
-        to[col] = from_float<T>(g / (1 + std::exp(-g)) * u);
+        const float gate_in = layer_.clamp.gate(g);
+        to[col] = from_float<T>(gate_in / (1 + std::exp(-gate_in)) * layer_.clamp.up(u));
         if (kept == nullptr) continue;
         kept[col] = from_float<T>(g);
         kept[layer_.inter + col] = from_float<T>(u);

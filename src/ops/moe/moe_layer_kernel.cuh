@@ -118,7 +118,7 @@ struct Weighted {
 };
 
 // SwiGLU of a tile that also keeps its gates and ups.
-template <class Element>
+template <class Element, class Clamp>
 struct KeptSwiGlu {
   static constexpr int kFold = 2;
   static constexpr bool kHasOwnPlaces = true;
@@ -126,6 +126,7 @@ struct KeptSwiGlu {
   int inter;
   int rows;
   int cols;
+  Clamp clamp;
 
   __device__ void operator()(float& x, float& y, float up_x, float up_y, int row, int col) const {
     if (row < rows && col < cols) {
@@ -133,15 +134,16 @@ struct KeptSwiGlu {
       to[0] = sm90::pack<Element>(x, y);
       to[inter / 2] = sm90::pack<Element>(up_x, up_y);
     }
-    sm90::SwiGlu{}(x, y, up_x, up_y, row, col);
+    sm90::SwiGlu{clamp}(x, y, up_x, up_y, row, col);
   }
 };
 
-template <class Config, class Element, class Pace>
-__device__ KeptSwiGlu<Element> kept_swiglu(const LayerParams<Pace>& p, const LayerTile& tile) {
+template <class Config, class Element, class Pace, class Clamp>
+__device__ KeptSwiGlu<Element, Clamp> kept_swiglu(const LayerParams<Pace>& p, const LayerTile& tile,
+                                                  const Clamp& clamp) {
   const int inter = static_cast<int>(p.layout.inter);
   const int col = tile.col_block * Activations<Config>::kTileN;
-  return {static_cast<Element*>(p.operands.kept) + tile.row * 2 * inter + col, inter, tile.rows, inter - col};
+  return {static_cast<Element*>(p.operands.kept) + tile.row * 2 * inter + col, inter, tile.rows, inter - col, clamp};
 }
 
 template <class Config, class Pace>
@@ -168,11 +170,13 @@ __device__ void multiply_tiles(const LayerParams<Pace>& p, LayerShared<Config, E
     const Weighted weights = is_second ? weights_of<Config>(p, next->tile) : Weighted{};
     const int k_blocks = sm90::blocks_of_k<Config>(is_second ? p.layout.inter : p.layout.k);
     const auto with_swiglu = [&](const auto& body) {
-      if (p.operands.kept == nullptr || !next->is_here) {
-        body(sm90::SwiGlu{});
-      } else {
-        body(kept_swiglu<Config, Element>(p, next->tile));
-      }
+      with_clamp(p.layout.clamp, [&](const auto& clamp) {
+        if (p.operands.kept == nullptr || !next->is_here) {
+          body(sm90::SwiGlu{clamp});
+        } else {
+          body(kept_swiglu<Config, Element>(p, next->tile, clamp));
+        }
+      });
     };
     job.multiply({.k_blocks = k_blocks}, !is_second, with_swiglu, weights);
   }

@@ -10,6 +10,8 @@ void check_layer(const LayerProblem& problem, DeviceKind device) {
   const MoeLayerShape& shape = problem.shape;
   check_arg(shape.inter >= 1 && shape.inter < int64_t{1} << 30, "inter is {}; it must be at least 1 and below 2^30",
             shape.inter);
+  check_arg(shape.activation_clamp >= 0, "activation_clamp is {}; it must be positive, or 0: none",
+            shape.activation_clamp);
   check_problem(problem.dispatch(), device);
   constexpr int64_t kMostElements = int64_t{1} << 56;  // of a window
   const int64_t returned = shape.max_tokens * shape.topk * problem.world.nodes;
@@ -25,8 +27,9 @@ void check_layer(const LayerProblem& problem, DeviceKind device) {
 
 std::string plan_key(const char* op, const LayerProblem& problem, const std::string& roles) {
   const MoeLayerShape& shape = problem.shape;
-  return fmt::format("{} {} tokens {} rows {}x{} top {} of {} {} {}", op, shape.max_tokens, shape.max_rows,
-                     shape.hidden, shape.inter, shape.topk, shape.experts, name_of(problem.dtype), roles);
+  return fmt::format("{} {} tokens {} rows {}x{} top {} of {} clamp {} {} {}", op, shape.max_tokens, shape.max_rows,
+                     shape.hidden, shape.inter, shape.topk, shape.experts, shape.activation_clamp,
+                     name_of(problem.dtype), roles);
 }
 
 }  // namespace mk::moe

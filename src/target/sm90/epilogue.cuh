@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "base/activation_clamp.h"
 #include "mkernel/types.h"
 
 namespace mk::sm90 {
@@ -79,12 +80,15 @@ struct Bias {
   using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
 };
 
-// silu(gate) · up, of columns in turns (GatedColumns in result_boxes.h).
+// silu(gate) · up, of columns in turns (GatedColumns in result_boxes.h).  Clamp: ActivationClamp or NoClamp.
+template <class Clamp = NoClamp>
 struct SwiGlu {
   static constexpr int kFold = 2;
+  Clamp clamp;
+
   __device__ void operator()(float& x, float& y, float up_x, float up_y, int, int) const {
-    x = gated(x, up_x);
-    y = gated(y, up_y);
+    x = gated(clamp.gate(x), clamp.up(up_x));
+    y = gated(clamp.gate(y), clamp.up(up_y));
   }
 
  private:
