@@ -41,8 +41,8 @@ void adds_up(const WorldShape& shape, const Problem& problem) {
     }
     launch.enqueue(world);
   }
-  ASSERT_TRUE(refused > 0 && refused < 8) << refused;
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"max_rows"}, [&] { world.synchronize(); }));
+  EXPECT_TRUE(refused > 0 && refused < 8) << refused;
   EXPECT_EQ(load, right);
 }
 
@@ -53,12 +53,12 @@ INSTANTIATE_TEST_SUITE_P(Worlds, MoeLoad,
 
 TEST_P(MoeLoad, OfADispatchAddsUp) {
   const WorldShape shape = GetParam();
-  adds_up<MoeLaunch, MoeLaunchData>(shape, moe_problem(shape, 3, 2, 20, 25));
+  adds_up<MoeLaunch, MoeLaunchData>(shape, moe_problem(shape, 3, 2, 20, 15));
 }
 
 TEST_P(MoeLoad, OfALayerAddsUp) {
   const WorldShape shape = GetParam();
-  adds_up<MoeLayerLaunch, MoeLayerData>(shape, layer_problem(shape, 3, 2, 20, 25));
+  adds_up<MoeLayerLaunch, MoeLayerData>(shape, layer_problem(shape, 3, 2, 20, 15));
 }
 
 }  // namespace

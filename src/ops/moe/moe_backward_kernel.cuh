@@ -11,6 +11,7 @@
 #include "ops/moe/moe_backward_body.cuh"
 #include "ops/moe/moe_backward_protocol.h"
 #include "ops/moe/moe_backward_sm90.h"
+#include "ops/moe/own_sums.cuh"
 #include "ops/moe/row_returner.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
@@ -35,11 +36,11 @@ template <class Config, class Element>
 struct BackwardShared {
   sm90::GemmShared<Config, Element> gemm;
   sm90::TileQueue<QueuedBackwardTile> tiles;
-  uint32_t failed;  // of the warps that sum
+  SumsShared sums;
 };
-// The consumers' threads and the warp that stores.
+// The consumers' threads and the warps that store.
 template <class Config>
-constexpr int kBackwardTakers = 128 * Config::kConsumers + 32;
+constexpr int kBackwardTakers = 128 * Config::kConsumers + 32 * kStoreWarps<Config>;
 
 constexpr int kBackwardJobRegisters = 104;
 constexpr int kBackwardMathsRegisters = 200;
@@ -88,7 +89,7 @@ template <class Config, class Element>
 __device__ void load_tiles(const BackwardParams& p, const Post& post, int worker,
                            BackwardShared<Config, Element>& shared) {
   if (sm90::is_one_lane()) {
-    shared.failed = 0;
+    shared.sums.failed = 0;
     shared.tiles.prepare(kBackwardTakers<Config>);
     for (const CUtensorMap* map : {&p.dout, &p.w2, &p.gradients, &p.w13}) sm90::prefetch_tensor_map(map);
   }
@@ -194,54 +195,43 @@ __device__ void multiply_tiles(const BackwardParams& p, BackwardShared<Config, E
   weights.hand_out_all();
 }
 
-template <class Config, class Element>
-__device__ void store_weight(const BackwardParams& p, const WeightTile& tile, bool is_here,
-                             sm90::StoreJob<Config, Element>& job) {
+template <class Config, class Job>
+__device__ void store_weight(const BackwardParams& p, const WeightTile& tile, bool is_here, Job& job) {
   using Boxes = RowsOfDx<Config>;
   if (!sm90::is_one_lane()) return job.template pass<Boxes>();
-  job.template store<Boxes>([&](const Element* box, int row, int col) {
+  job.template store<Boxes>([&](const auto* box, int row, int col) {
     const int32_t to[3] = {tile.col_block * Config::kTileN + col, tile.row_block * Config::kTileM + row, tile.expert};
     if (is_here) sm90::store_result(tile.is_second ? &p.dw2 : &p.dw13, to, box);
   });
 }
 
-// One warp.
+// One warp, number `part` of those that store.
 template <class Config, class Element>
 __device__ void store_tiles(const BackwardParams& p, const Post& post, int worker,
-                            BackwardShared<Config, Element>& shared) {
+                            BackwardShared<Config, Element>& shared, int part) {
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
-  RowReturner<Config, Element, RowsOfDx<Config>, BackwardLayout> returner(p.view, p.layout, shared.gemm);
+  RowReturner<Config, Element, RowsOfDx<Config>, BackwardLayout> returner(p.view, p.layout, shared.gemm, part);
   sm90::TileTaker<QueuedBackwardTile> tiles(shared.tiles);
   QueuedBackwardTile next;
   while (tiles.take(next)) {
-    const LayerTile& tile = next.tile;
     if (next.is_turn) continue;
     if (next.is_weight) {
-      store_weight(p, next.tile, next.is_here, returner.job());
+      store_weight<Config>(p, next.tile, next.is_here, returner.job());
       __syncwarp();
-    } else if (!tile.is_second) {
+      continue;
+    }
+    const LayerTile tile = returner.part_of(static_cast<const LayerTile&>(next.tile));
+    const bool has_rows = next.is_here && tile.rows > 0;
+    if (!tile.is_second) {
       returner.job().template read<sm90::NoBoxes<Config>>([](const Element*, int, int) {});
-      if (next.is_here) tell_activated(machine, p.layout, tile);
-    } else if (next.is_here) {
+      if (has_rows) tell_activated(machine, p.layout, tile);
+    } else if (has_rows) {
       return_rows(machine, p.layout, tile, returner);
     } else {
       returner.drop();
     }
   }
   if (sm90::is_one_lane()) returner.job().finish_reads();
-  machine.close();
-}
-
-// Each warp of the consumers takes tokens of its own.
-template <class Config, class Element>
-__device__ void sum_tokens(const BackwardParams& p, const Post& post, int worker,
-                           BackwardShared<Config, Element>& shared) {
-  constexpr int kWarps = 4 * Config::kConsumers;
-  const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
-  const Post part{post.role, post.index * kWarps + warp, post.count * kWarps};
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/0, &shared.failed);
-  BackwardBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, nullptr);
-  sum_tokens(machine, p.layout, part, body);
   machine.close();
 }
 
@@ -266,15 +256,17 @@ __device__ __forceinline__ void compute_block(const BackwardParams& p, const Pos
     sm90::begin_jobs<Config>();
     sm90::take_registers<kBackwardMathsRegisters>();
     multiply_tiles<Config, Element>(p, shared);
-    sum_tokens<Config, Element>(p, post, worker, shared);
+    BackwardBody<sm90::RowSum<Element, 8, 2>> body(p.view, p.layout, p.operands, nullptr);
+    sum_own_tokens<Config>(p.view, p.layout, post, worker, shared.sums, body);
     return;
   }
   sm90::give_registers<kBackwardJobRegisters>();
   if (threadIdx.x < 32) return load_tiles<Config, Element>(p, post, worker, shared);
   if (threadIdx.x < 64) sm90::prepare_stores(shared.gemm);
   sm90::begin_jobs<Config>();
-  if (threadIdx.x < 64) {
-    store_tiles<Config, Element>(p, post, worker, shared);
+  const int part = static_cast<int>(threadIdx.x) / 32 - 1;
+  if (part < kStoreWarps<Config>) {
+    store_tiles<Config, Element>(p, post, worker, shared, part);
   } else if (threadIdx.x >= 96 && p.layout.roles.has_inside()) {
     const Post inside = p.layout.roles.post_inside(1, post.index);
     sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(),

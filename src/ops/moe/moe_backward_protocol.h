@@ -108,7 +108,7 @@ MK_HD void compute(M& m, const BackwardLayout& layout, const Post& post, Body& b
         m.note(Event{EventKind::kTileEnd, tile.number, m.rank()});
         return true;
       });
-  if (is_done) sum_tokens(m, layout, post, body);
+  if (is_done && wait_for_results(m, layout)) sum_tokens(m, layout, post, body);
 }
 
 }  // namespace mk::moe

@@ -11,6 +11,7 @@
 #include "ops/moe/moe_layer_protocol.h"
 #include "ops/moe/moe_layer_sm90.h"
 #include "ops/moe/moe_sm90.h"
+#include "ops/moe/own_sums.cuh"
 #include "ops/moe/row_returner.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
@@ -34,11 +35,11 @@ template <class Config, class Element>
 struct LayerShared {
   sm90::GemmShared<Config, Element> gemm;
   sm90::TileQueue<QueuedLayerTile> tiles;
-  uint32_t failed;  // of the warps that sum
+  SumsShared sums;
 };
-// The consumers' threads and the warp that stores.
+// The consumers' threads and the warps that store.
 template <class Config>
-constexpr int kLayerTakers = 128 * Config::kConsumers + 32;
+constexpr int kLayerTakers = 128 * Config::kConsumers + 32 * kStoreWarps<Config>;
 
 // The jobs beside the maths need more than those of moe_kernel.cuh.
 constexpr int kLayerJobRegisters = 104;
@@ -72,7 +73,7 @@ template <class Config, class Element, class Pace>
 __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
                            LayerShared<Config, Element>& shared) {
   if (sm90::is_one_lane()) {
-    shared.failed = 0;
+    shared.sums.failed = 0;
     shared.tiles.prepare(kLayerTakers<Config>);
     for (const CUtensorMap* map : {&p.rows, &p.w13, &p.activations, &p.w2}) sm90::prefetch_tensor_map(map);
   }
@@ -184,22 +185,23 @@ __device__ void multiply_tiles(const LayerParams<Pace>& p, LayerShared<Config, E
   job.hand_out_all();
 }
 
-// One warp.
+// One warp, number `part` of those that store.
 template <class Config, class Element, class Pace>
 __device__ void store_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
-                            LayerShared<Config, Element>& shared) {
+                            LayerShared<Config, Element>& shared, int part) {
   using Boxes = Activations<Config>;
   sm90::prefetch_tensor_map(&p.activations_out);
   sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
-  RowReturner<Config, Element, Results<Config>> returner(p.view, p.layout, shared.gemm);
-  sm90::StoreJob<Config, Element>& job = returner.job();
+  RowReturner<Config, Element, Results<Config>> returner(p.view, p.layout, shared.gemm, part);
+  auto& job = returner.job();
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
   QueuedLayerTile next;
   while (tiles.take(next)) {
-    const LayerTile& tile = next.tile;
     if (next.is_turn) continue;
+    const LayerTile tile = returner.part_of(next.tile);
+    const bool has_rows = next.is_here && tile.rows > 0;
     if (tile.is_second) {
-      if (next.is_here) {
+      if (has_rows) {
         return_rows(machine, p.layout, tile, returner);
       } else {
         returner.drop();
@@ -208,9 +210,10 @@ __device__ void store_tiles(const LayerParams<Pace>& p, const Post& post, int wo
     }
     if (sm90::is_one_lane()) {
       job.template store<Boxes>([&](const Element* box, int row, int col) {
-        if (!next.is_here || row >= tile.rows) return;
-        const int rows = min_of(Boxes::kRows, tile.rows - row);
-        const auto to = sm90::RaggedRows::box(tile.col_block * Boxes::kTileN + col, static_cast<int>(tile.row) + row,
+        const int first = returner.row_in_part(row);
+        if (!has_rows || first >= tile.rows) return;
+        const int rows = min_of(Boxes::kRows, tile.rows - first);
+        const auto to = sm90::RaggedRows::box(tile.col_block * Boxes::kTileN + col, static_cast<int>(tile.row) + first,
                                               rows, Boxes::kRows);
         sm90::store_result(&p.activations_out, to.at, box);
       });
@@ -219,22 +222,9 @@ __device__ void store_tiles(const LayerParams<Pace>& p, const Post& post, int wo
       job.template pass<Boxes>();
     }
     __syncwarp();
-    if (next.is_here) tell_activated(machine, p.layout, tile);
+    if (has_rows) tell_activated(machine, p.layout, tile);
   }
   if (sm90::is_one_lane()) job.finish_reads();
-  machine.close();
-}
-
-// Each warp of the consumers takes tokens of its own.
-template <class Config, class Element, class Pace>
-__device__ void sum_tokens(const LayerParams<Pace>& p, const Post& post, int worker,
-                           LayerShared<Config, Element>& shared) {
-  constexpr int kWarps = 4 * Config::kConsumers;
-  const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
-  const Post part{post.role, post.index * kWarps + warp, post.count * kWarps};
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/0, &shared.failed);
-  LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, nullptr);
-  sum_tokens(machine, p.layout, part, body);
   machine.close();
 }
 
@@ -262,15 +252,17 @@ __device__ __forceinline__ void compute_block(const LayerParams<Pace>& p, const 
     sm90::begin_jobs<Config>();
     sm90::take_registers<kLayerMathsRegisters>();
     multiply_tiles<Config, Element>(p, shared);
-    sum_tokens<Config, Element>(p, post, worker, shared);
+    LayerBody<sm90::RowSum<Element, 8, 2>> body(p.view, p.layout, p.operands, nullptr);
+    sum_own_tokens<Config>(p.view, p.layout, post, worker, shared.sums, body);
     return;
   }
   sm90::give_registers<kLayerJobRegisters>();
   if (threadIdx.x < 32) return load_tiles<Config, Element>(p, post, worker, shared);
   if (threadIdx.x < 64) sm90::prepare_stores(shared.gemm);
   sm90::begin_jobs<Config>();
-  if (threadIdx.x < 64) {
-    store_tiles<Config, Element>(p, post, worker, shared);
+  const int part = static_cast<int>(threadIdx.x) / 32 - 1;
+  if (part < kStoreWarps<Config>) {
+    store_tiles<Config, Element>(p, post, worker, shared, part);
   } else if (threadIdx.x >= 96 && p.layout.roles.has_inside()) {
     const Post inside = p.layout.roles.post_inside(1, post.index);
     sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.gemm.inside.pieces(), dispatching<Element>(p));

@@ -29,7 +29,7 @@ struct LayerLayout : Layout {
   bool has_scores = false;  // kHasScores of the layout that this is part of
   int act_tile_n = 1;       // columns of activations that a tile of the first GEMM makes
   int group_tiles = 1;      // of the first GEMM, at least, in a group of experts; see for_each_tile
-  ActivationClamp clamp;
+  ActivationClamp clamp = {};
 
   MK_HD constexpr int act_blocks() const { return static_cast<int>(ceil_div<int64_t>(inter, act_tile_n)); }
   MK_HD constexpr uint64_t act_bytes() const { return static_cast<uint64_t>(act_cols) * element_bytes; }

@@ -7,8 +7,9 @@
 //              returned[expert], of tokens that came          put)
 //   compute    arrived[block], of a tile of the first GEMM    activated[block]
 //              activated[block], of one of the second         returned[expert] at the ranks that delivered its rows
-//              returned[expert] and sums_landed[node,         nothing: `out` is written
-//              chunk], of this rank's own tokens
+//              returned[expert], of all experts of the        nothing: `out` is written
+//              node; sums_landed[node, chunk], of this
+//              rank's own tokens
 //
 // A token's results are summed where they come back: at its own rank, or in another node at its rail peer.  From there
 // one row crosses, whatever the token has in that node.  Own tokens are summed by those that compute, after their
@@ -168,8 +169,8 @@ MK_HD void return_rows(M& m, const L& layout, const LayerTile& tile, Body& body)
   const int in_node = world.local_of(m.rank()) * layout.local_experts() + tile.expert;
   for (int step = 0; step < world.ranks; ++step) {
     const int local = world.local_of(peer_at(world, m.rank(), step));
-    uint64_t rows = 0;
-    for (int first = 0; first < tile.rows; first += kMostValues) {
+    uint64_t rows = world.ranks == 1 ? tile.rows : 0;
+    for (int first = 0; first < tile.rows && world.ranks > 1; first += kMostValues) {
       const int some = min_of(kMostValues, tile.rows - first);
       rows += word_of_rows(first, some, 1).count_if(some, [&](uint32_t rank) {
         return world.local_of(static_cast<int>(rank)) == local;
@@ -179,24 +180,20 @@ MK_HD void return_rows(M& m, const L& layout, const LayerTile& tile, Body& body)
   }
 }
 
-// Waits for results of pairs of the rail peer in `node` and hands them to the body; at most kMostValues pairs.
-// expert_of(i) is the expert that pair i names, or -1; own_expert_of(i) the same, for a thread that asks for itself.
+// All results of an expert of the node that come back here.
+MK_HD inline DueWait due_back(const LayerLayout& layout, int rank, int in_node) {
+  return {layout.returned(in_node), layout.due_back_at(rank, in_node), static_cast<uint64_t>(layout.col_blocks())};
+}
+
+// Hands results of pairs of the rail peer in `node` to the body.  expert_of(i) is the expert that pair i names, or -1.
 MK_PROTOCOL
-template <Machine M, AnyLayerLayout L, class Body, class ExpertOf, class OwnExpertOf>
-MK_HD bool add_results(M& m, const L& layout, int node, int64_t first_pair, int pairs, Body& body,
-                       const ExpertOf& expert_of, const OwnExpertOf& own_expert_of) {
+template <Machine M, AnyLayerLayout L, class Body, class ExpertOf>
+MK_HD void add_results(M& m, const L& layout, int node, int64_t first_pair, int pairs, Body& body,
+                       const ExpertOf& expert_of) {
   const int here = m.world().node_of(m.rank());
-  const auto is_here = [&](int expert) { return expert >= 0 && layout.node_of_expert(expert) == here; };
-  const auto due = [&](int i) {
-    const int expert = own_expert_of(i);
-    if (!is_here(expert)) return DueWait{};
-    const int in_node = expert - layout.first_expert_of_node(here);
-    return DueWait{layout.returned(in_node), layout.due_back_at(m.rank(), in_node),
-                   static_cast<uint64_t>(layout.col_blocks())};
-  };
-  if (!wait_each_due(m, pairs, due, first_pair)) return false;
   for (int i = 0; i < pairs; ++i) {
-    if (!is_here(expert_of(i))) continue;
+    const int expert = expert_of(i);
+    if (expert < 0 || layout.node_of_expert(expert) != here) continue;
     const Place from = layout.returned_at(m.rank(), node, first_pair + i);
     m.load(from, layout.row_bytes());
     body.add(from);
@@ -205,23 +202,26 @@ MK_HD bool add_results(M& m, const L& layout, int node, int64_t first_pair, int 
       body.take_score(static_cast<int>((first_pair + i) % layout.topk), layout.score_in(from));
     }
   }
-  return true;
 }
 
 // Of a token that came from the node.
 MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
 MK_HD bool sum_for_peer(M& m, const L& layout, int node, int64_t index, Body& body) {
+  const int here = m.world().node_of(m.rank());
   const int64_t token = m.read(layout.record_in_at(m.rank(), node, index));
   body.clear_sum();
   for (int first = 0; first < layout.topk; first += kMostValues) {
     const int some = min_of(kMostValues, layout.topk - first);
     const auto ids = m.read_list(layout.record_in_at(m.rank(), node, index, 1 + first), some, kWord);
-    if (!add_results(
-            m, layout, node, token * layout.topk + first, some, body, [&](int i) { return static_cast<int>(ids[i]); },
-            [&](int i) { return static_cast<int>(ids.own(i)); })) {
-      return false;
-    }
+    const auto due = [&](int i) {
+      const int expert = static_cast<int>(ids.own(i));
+      if (expert < 0 || layout.node_of_expert(expert) != here) return DueWait{};
+      return due_back(layout, m.rank(), expert - layout.first_expert_of_node(here));
+    };
+    const int64_t pair = token * layout.topk + first;
+    if (!wait_each_due(m, some, due, pair)) return false;
+    add_results(m, layout, node, pair, some, body, [&](int i) { return static_cast<int>(ids[i]); });
   }
   body.store_sum(layout.sum_out_at(m.rank(), node, index));
   m.store(layout.sum_out_at(m.rank(), node, index), layout.sum_bytes());
@@ -261,13 +261,10 @@ MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
 MK_HD bool sum_own(M& m, const L& layout, int64_t token, Body& body) {
   const int here = m.world().node_of(m.rank());
+  const int64_t first_pair = token * layout.topk;
   body.clear_sum();
-  for (int first = 0; first < layout.topk; first += kMostValues) {
-    const int64_t pair = token * layout.topk + first;
-    const auto expert_of = [&](int i) { return body.expert_of_pair(pair + i); };
-    const int some = min_of(kMostValues, layout.topk - first);
-    if (!add_results(m, layout, here, pair, some, body, expert_of, expert_of)) return false;
-  }
+  add_results(m, layout, here, first_pair, layout.topk, body,
+              [&](int slot) { return body.expert_of_pair(first_pair + slot); });
   for (int step = 1; step < m.world().nodes; ++step) {
     const int node = wrap(here + step, m.world().nodes);
     bool crosses = false;
@@ -293,13 +290,32 @@ MK_HD bool sum_own(M& m, const L& layout, int64_t token, Body& body) {
   return true;
 }
 
-// This worker's part of the rank's own tokens.
+// Until all results that come back to this rank in its node are here.  Most tokens have one among the last, so nobody
+// waits for those of a single own token.  False also if the launch was refused.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool wait_for_results(M& m, const LayerLayout& layout) {
+  if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
+  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return false;
+  if (m.world().nodes > 1 && !wait_for_lists(m, layout)) return false;  // they say where a token crossed
+  for (int step = 0; step < m.world().nodes; ++step) {
+    for (int first = 0; first < layout.node_experts(); first += kMostValues) {
+      const int some = min_of(kMostValues, layout.node_experts() - first);
+      const auto bundles = m.read_list(layout.plan_at(m.rank(), layout.bundles_word(step, first)), some, kWord);
+      const auto due = [&](int i) {
+        if (bundles.own(i) == 0) return DueWait{};
+        return due_back(layout, m.rank(), layout.expert_at_visit(m.rank(), first + i));
+      };
+      if (!wait_each_due(m, some, due, first)) return false;
+    }
+  }
+  return true;
+}
+
+// This worker's part of the rank's own tokens, after wait_for_results.
 MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
 MK_HD bool sum_tokens(M& m, const L& layout, const Post& post, Body& body) {
-  if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
-  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return true;
-  if (m.world().nodes > 1 && !wait_for_lists(m, layout)) return false;  // they say where a token crossed
   for (int64_t token = post.index; token < body.tokens(); token += post.count) {
     if (!sum_own(m, layout, token, body)) return false;
   }
@@ -328,7 +344,7 @@ MK_HD bool compute_tiles(M& m, const L& layout, const Post& post, Body& body) {
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void compute(M& m, const LayerLayout& layout, const Post& post, Body& body) {
-  if (compute_tiles(m, layout, post, body)) sum_tokens(m, layout, post, body);
+  if (compute_tiles(m, layout, post, body) && wait_for_results(m, layout)) sum_tokens(m, layout, post, body);
 }
 
 // Tokens, lists and records; then sums of what came back of the tokens that others sent here.

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ops/moe/row_returner.cuh — a warp writes the rows of a tile's result each to its own place.
+//
+// One warp does not keep up with the second GEMM, whose k is short.  Where consumers have rows of their own, each has a
+// warp, and the part of the tile with its rows is that warp's tile.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +13,31 @@
 
 namespace mk::moe {
 
-// The body of return_rows.  All lanes call each function.
+template <class Config>
+constexpr bool kStoresApart = Config::kConsumersAlongM == Config::kConsumers;
+template <class Config>
+constexpr int kStoreWarps = kStoresApart<Config> ? Config::kConsumers : 1;
+
+// The body of return_rows.  All lanes call each function.  `part` is the number of the warp; tiles are its parts.
 template <class Config, class Element, class Results, AnyLayerLayout L = LayerLayout>
 class RowReturner {
  public:
-  __device__ RowReturner(const RankView& view, const L& layout, sm90::GemmShared<Config, Element>& shared)
-      : view_(view), layout_(layout), job_(shared) {}
+  using Job = sm90::StoreJob<Config, Element, kStoresApart<Config>>;
 
-  __device__ sm90::StoreJob<Config, Element>& job() { return job_; }
+  __device__ RowReturner(const RankView& view, const L& layout, sm90::GemmShared<Config, Element>& shared, int part)
+      : view_(view), layout_(layout), job_(shared, part), first_(part * kRows) {}
+
+  __device__ Job& job() { return job_; }
+
+  // The warp's part of a tile; it may have no rows.
+  template <class Tile>
+  __device__ Tile part_of(Tile tile) const {
+    tile.row += first_;
+    tile.rows = max(0, min(kRows, tile.rows - first_));
+    return tile;
+  }
+  // A row of a tile in the part.
+  __device__ int row_in_part(int row) const { return row - first_; }
 
   // Before the tile's results are there.  A lane for each row.
   template <class ToAt>
@@ -37,7 +57,8 @@ class RowReturner {
   __device__ void write_rows(const LayerTile& tile) {
     const int cols = static_cast<int>(layout_.n) - tile.col_block * Config::kTileN;
     job_.template read<Results>([&](const Element* box, int row, int col) {
-      if (row < tile.rows) write_box(box, row, tile.rows - row, col, cols - col);
+      const int first = row_in_part(row);
+      if (first < tile.rows) write_box(box, first, tile.rows - first, col, cols - col);
     });
   }
   // Nothing of a tile.
@@ -49,7 +70,8 @@ class RowReturner {
   using Image = sm90::BoxImage;
   static_assert(Results::kNarrow == 0 && !Results::kLastThroughA && Config::kTileM % 64 == 0);
 
-  static constexpr int kGroups = Config::kTileM / 32;
+  static constexpr int kRows = Config::kTileM / kStoreWarps<Config>;
+  static constexpr int kGroups = kRows / 32;
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
 
@@ -89,7 +111,8 @@ class RowReturner {
 
   const RankView& view_;
   const L& layout_;
-  sm90::StoreJob<Config, Element> job_;
+  Job job_;
+  const int first_;              // row of the tile
   std::byte* to_[kGroups] = {};  // row i is lane i % 32's
 };
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/gemm_store.cuh — the store job: one thread sends finished boxes of C where they belong.
+//
+// Where one is too slow, each consumer has a store job of its own.
 #pragma once
 
 #include "target/sm90/gemm_shared.cuh"
@@ -7,10 +9,12 @@
 
 namespace mk::sm90 {
 
-template <class Config, class Element>
+// kIsOfOne: of one consumer; else of all.
+template <class Config, class Element, bool kIsOfOne = false>
 class StoreJob {
  public:
-  __device__ explicit StoreJob(GemmShared<Config, Element>& shared) : shared_(shared) {}
+  __device__ explicit StoreJob(GemmShared<Config, Element>& shared, int consumer = 0)
+      : shared_(shared), consumer_(consumer) {}
 
   // Calls send_box(box, row, col), with row and col inside the tile's result, for each of its boxes (result_boxes.h) in
   // turn; it issues bulk copies out of the box.  False: the tile is void, nothing was sent.  `Results` is that of the
@@ -19,7 +23,7 @@ class StoreJob {
   __device__ bool store(SendBox&& send_box) {
     bool is_void = false;
     for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
-      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+      for (int consumer = first(); consumer < end(); ++consumer) {
         wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
         is_void = is_void || shared_.void_from <= tiles_;
         if (!is_void) {
@@ -27,10 +31,10 @@ class StoreJob {
         }
         ptx::cp_async_bulk_commit_group();
         free_all_but_last(&shared_.c_empty[consumer][cursor_.slot]);
+        if constexpr (kHasOneBuffer) free_last();
       }
     }
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
-    free_all_but_last(nullptr);
+    free_last();
     ++tiles_;
     return !is_void;
   }
@@ -39,6 +43,7 @@ class StoreJob {
   template <class Results = ResultBoxes<Config>, class SendBox>
   __device__ bool store_last(SendBox&& send_box) {
     if constexpr (!Results::kLastThroughA) return store<Results>(send_box);
+    static_assert(!kIsOfOne || !Results::kLastThroughA);
     bool is_void = false;
 #pragma unroll
     for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
@@ -65,7 +70,7 @@ class StoreJob {
   template <class Results, class ReadBox>
   __device__ void read(ReadBox&& read_box) {
     for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
-      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+      for (int consumer = first(); consumer < end(); ++consumer) {
         wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
         read_box(shared_.c[consumer][cursor_.slot], Results::row_of(consumer, box), Results::col_of(consumer, box));
         __syncwarp();
@@ -89,14 +94,25 @@ class StoreJob {
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 
  private:
+  // No box is filled while another leaves.
+  static constexpr bool kHasOneBuffer = kIsOfOne && Config::kStoreBuffers == 1;
+
+  __device__ int first() const { return kIsOfOne ? consumer_ : 0; }
+  __device__ int end() const { return kIsOfOne ? consumer_ + 1 : Config::kConsumers; }
+
   // The copies before the last have read their box: its buffer may be filled again.
   __device__ void free_all_but_last(uint64_t* last) {
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});
     if (unread_ != nullptr) ptx::mbarrier_arrive(unread_);
     unread_ = last;
   }
+  __device__ void free_last() {
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+    free_all_but_last(nullptr);
+  }
 
   GemmShared<Config, Element>& shared_;
+  const int consumer_;
   Cursor<Config::kStoreBuffers> cursor_;
   uint64_t* unread_ = nullptr;
   int64_t tiles_ = 0;

@@ -48,14 +48,14 @@ class RowSum {
   }
 
   __device__ void add_some(Vector<Element> (&sums)[kVectors], int row, int first, int vectors) const {
+    // Behind the last row and the last vector the last one is read again: with loads that depend on a condition, the
+    // compiler waits for some before it issues the others.
     uint4 bits[kRows][kVectors];
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       const uint4* const from = row_at(min_of(row + r, count_ - 1));
 #pragma unroll
-      for (int i = 0; i < kVectors; ++i) {
-        bits[r][i] = row + r < count_ && first + 32 * i < vectors ? __ldcg(from + first + 32 * i) : uint4{};
-      }
+      for (int i = 0; i < kVectors; ++i) bits[r][i] = __ldcg(from + min_of(first + 32 * i, vectors - 1));
     }
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
