@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <vector>
 
 #include "base/math.h"
 #include "data.h"
@@ -70,6 +71,15 @@ constexpr LayerData layer_data_for(int64_t hidden, int64_t inter, int topk, DTyp
   data.first_products = ceil_div<int64_t>(hidden, data.x.period);
   data.second_products = ceil_div<int64_t>(inter, data.w2.period);
   return data;
+}
+
+// Weights of so many pairs of a rank.
+inline std::vector<float> weights_of(const DataSpec& spec, int rank, size_t pairs) {
+  const DataSpec own = of(spec, rank);
+  const uint64_t key = key_of(own);
+  std::vector<float> weights(pairs);
+  for (size_t pair = 0; pair < pairs; ++pair) weights[pair] = value_at(own, key, pair);
+  return weights;
 }
 
 }  // namespace mk::tools

@@ -3,7 +3,8 @@
 //
 // ref is the layer in exact arithmetic: nothing is rounded on its way.  What a right result may be off, step by step:
 //
-//   gate, up     fp32 sums of p1 products, G and U the sums of magnitudes: off by g1·G and g1·U, g1 = p1·2^-23
+//   gate, up     fp32 sums of p1 products, G and U the sums of magnitudes: off by g1·G and g1·U, g1 = p1·2^-23; more
+//                where they are rounded before the activation, as a library of separate kernels has to
 //   bounds       with a clamp, min(gate, L) and min(max(up, -L), L) are off by no more than gate and up were
 //   activation   a = silu(gate) · up in fp32, rounded once.  |silu'| < 1.1, so what comes in makes
 //                  d = 1.1·g1·G · (|up| + g1·U) + |silu(gate)| · g1·U
@@ -50,6 +51,7 @@ struct LayerRule {
   Rounding rounding;
   Hops hops;
   double clamp = std::numeric_limits<double>::infinity();  // L
+  Rounding gates = {};  // of gate and up, before the activation; nothing: they stay in fp32
 };
 
 inline double bound_of(float clamp) { return clamp > 0 ? clamp : std::numeric_limits<double>::infinity(); }
@@ -76,8 +78,12 @@ MK_HD inline Bounded activation(const Bounded& gate, const Bounded& up, const La
   const double silu = bounded_gate / (1 + std::exp(-bounded_gate));
   const double a = silu * bounded_up;
   const double g1 = static_cast<double>(rule.first_products) * 0x1p-23;
-  const double gate_error = 1.1 * g1 * gate.bound;
-  const double up_error = g1 * up.bound;
+  const auto error_of = [&](const Bounded& sum) {
+    const double error = g1 * sum.bound;
+    return error + rule.gates.unit * (std::fabs(sum.value) + error) + rule.gates.tiny;
+  };
+  const double gate_error = 1.1 * error_of(gate);
+  const double up_error = error_of(up);
   const double d = gate_error * (std::fabs(bounded_up) + up_error) + std::fabs(silu) * up_error;
   const double s = (8 + 2 * std::fabs(bounded_gate)) * 0x1p-23;
   return rounded_operand(a, d + s * (std::fabs(a) + d), rule);

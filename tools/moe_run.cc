@@ -33,14 +33,6 @@ MoePairs pairs_of(const Row& row, const World& world, int launch) {
 
 uint64_t token_bytes(const Row& row) { return static_cast<uint64_t>(row.k) * size_of(row.dtype); }
 
-std::vector<float> weights_of(const DataSpec& spec, int rank, size_t pairs) {
-  const DataSpec own = of(spec, rank);
-  const uint64_t key = key_of(own);
-  std::vector<float> weights(pairs);
-  for (size_t pair = 0; pair < pairs; ++pair) weights[pair] = value_at(own, key, pair);
-  return weights;
-}
-
 int64_t plan_rows(Row& row, const World& world) {
   int64_t most = 1;
   int64_t rows = 0;

@@ -22,9 +22,6 @@ Row start_moe_row(const char* op, World& world, const RunRequest& request);
 MoePairs pairs_of(const Row& row, const World& world, int launch);
 uint64_t token_bytes(const Row& row);
 
-// Weights of so many pairs of a rank.
-std::vector<float> weights_of(const DataSpec& spec, int rank, size_t pairs);
-
 // Goes through the routing of all launches.  Sets how many rows a rank gets, and how many of its tokens cross, on
 // average; returns how many rows a rank gets at most.
 int64_t plan_rows(Row& row, const World& world);

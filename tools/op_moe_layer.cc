@@ -7,8 +7,8 @@
 
 #include "data_engine.h"
 #include "launches.h"
+#include "layer_checker.h"
 #include "layer_data.h"
-#include "layer_reference.h"
 #include "matrix_memory.h"
 #include "mkernel/moe_layer.h"
 #include "moe_run.h"
@@ -22,87 +22,9 @@ LayerData data_of(const Row& row, int launch) {
   return layer_data_for(row.k, row.n, row.moe->topk, row.dtype, row.seed, launch, clamped_by(row.moe->clamp));
 }
 
-// Makes inputs again, those of other ranks too, and compares outputs with what they must give: some tokens of a rank at
-// a time, and of those the rows of one expert after the other.
-class Checker {
- public:
-  Checker(const Row& row, const World& world, runtime::Device& device, DataEngine& engine)
-      : row_(row),
-        engine_(engine),
-        hops_(layer_hops(row.dtype, row.moe->topk, world.nodes())),
-        size_(size_of_check(row)),
-        reference_(device, size_),
-        x_(device, row.dtype, size_.rows, row.k),
-        gate_(device, row.dtype, row.n, row.k),
-        up_(device, row.dtype, row.n, row.k),
-        w2_(device, row.dtype, row.k, row.n) {}
-
-  CheckResult check(int launch, const MoePairs& pairs, int rank, const Matrix& out) {
-    const LayerData data = data_of(row_, launch);
-    const std::vector<float> weights = weights_of(data.weights, rank, pairs.ids(rank).size());
-    const LayerRule rule{data.x.kind, data.first_products,      data.second_products, rounding_of(row_.dtype),
-                         hops_,       bound_of(row_.moe->clamp)};
-    CheckResult worst;
-    for (int64_t first = 0; first < pairs.tokens(rank); first += size_.tokens) {
-      const int64_t count = std::min(size_.tokens, pairs.tokens(rank) - first);
-      reference_.clear(count);
-      add_tokens(data, rule, pairs.ids(rank), weights, rank, first, count);
-      worst.add(reference_.check(out.rows(first, count), rule));
-    }
-    return worst;
-  }
-
-  static double bytes(const Row& row) {
-    const LayerSize size = size_of_check(row);
-    return size.bytes() +
-           allocated_bytes(static_cast<double>(size.rows + 3 * row.n), static_cast<double>(row.k), row.dtype);
-  }
-
- private:
-  static LayerSize size_of_check(const Row& row) {
-    constexpr int64_t kMostAtOnce = 4096;
-    const int64_t tokens = std::clamp<int64_t>(row.moe->tokens, 1, kMostAtOnce);
-    return {tokens, std::min(tokens * row.moe->topk, kMostAtOnce), row.k, row.n};
-  }
-
-  // Expert by expert: the pairs of `count` tokens.
-  void add_tokens(const LayerData& data, const LayerRule& rule, const std::vector<int64_t>& ids,
-                  const std::vector<float>& weights, int rank, int64_t first, int64_t count) {
-    const int topk = row_.moe->topk;
-    std::vector<std::vector<int64_t>> by_expert(row_.moe->experts);
-    for (int64_t pair = first * topk; pair < (first + count) * topk; ++pair) {
-      if (ids[pair] >= 0) by_expert[ids[pair]].push_back(pair);
-    }
-    for (int expert = 0; expert < row_.moe->experts; ++expert) {
-      const std::vector<int64_t>& own = by_expert[expert];
-      if (own.empty()) continue;
-      engine_.fill(gate_.view, of(data.gate, expert));
-      engine_.fill(up_.view, of(data.up, expert));
-      engine_.fill(w2_.view, of(data.w2, expert));
-      for (int64_t begin = 0; begin < std::ssize(own); begin += size_.rows) {
-        const int64_t rows = std::min(size_.rows, std::ssize(own) - begin);
-        ExpertRows some{x_.rows(0, rows), gate_.view, up_.view, w2_.view, {}};
-        std::vector<RowSource> sources;
-        for (int64_t i = begin; i < begin + rows; ++i) {
-          sources.push_back({rank, own[i] / topk});
-          some.targets.push_back({own[i] / topk - first, weights[own[i]]});
-        }
-        engine_.fill_rows(some.x, data.x, sources);
-        reference_.add(some, rule);
-      }
-    }
-  }
-
-  const Row& row_;
-  DataEngine& engine_;
-  const Hops hops_;
-  const LayerSize size_;
-  LayerReference reference_;
-  const Matrix x_;
-  const Matrix gate_;
-  const Matrix up_;
-  const Matrix w2_;
-};
+CheckedLayer layer_of(const Row& row, const World& world) {
+  return {row.dtype, row.k, row.n, row.moe->tokens, row.moe->experts, row.moe->topk, world.nodes(), row.moe->clamp};
+}
 
 struct RankData {
   Matrix x;
@@ -142,7 +64,7 @@ class Runner {
     const int batch = batch_of(row_, memory());
     const moe::LayerProblem problem{world_.state().shape(), shape_, row_.dtype};
     const runtime::Plan& plan = moe::plan_for(world_.state(), problem, split_);  // before the clock runs
-    Checker checker(row_, world_, device_, *engine_);
+    LayerChecker checker(layer_of(row_, world_), device_, *engine_);
     run_in_batches(
         row_, world_, batch, [&](int launch) { return make(launch); }, [&](const LaunchData& data) { queue(data); },
         [&](int launch, const LaunchData& data) { check(checker, launch, data); });
@@ -164,7 +86,7 @@ class Runner {
     const double weights = elements(int64_t{local_experts()} * 3 * row_.n);
     const double words = 12.0 * static_cast<double>(shape_.max_tokens) * shape_.topk;
     return {.per_launch = ranks * (elements(shape_.max_tokens) + weights + elements(out_rows()) + words),
-            .once = ranks * static_cast<double>(row_.workspace_bytes) + Checker::bytes(row_)};
+            .once = ranks * static_cast<double>(row_.workspace_bytes) + LayerChecker::bytes(layer_of(row_, world_))};
   }
 
   LaunchData make(int launch) {
@@ -205,10 +127,10 @@ class Runner {
     moe_layer(world_, shape_, args, {split_});
   }
 
-  void check(Checker& checker, int launch, const LaunchData& data) {
+  void check(LayerChecker& checker, int launch, const LaunchData& data) {
     for_each_rank_here(world_, [&](int rank) {
       const Matrix& out = data.ranks[rank - world_.first_rank()].out;
-      row_.check.add(checker.check(launch, data.pairs, rank, out));
+      row_.check.add(checker.check(data_of(row_, launch), data.pairs, rank, out.view));
       row_.check.wrong += count_touched(*engine_, device_, out, data.pairs.tokens(rank), out_rows());
     });
   }
