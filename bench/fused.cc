@@ -2,7 +2,6 @@
 // bench/fused.cc — see fused.h.
 #include "bench/fused.h"
 
-#include "base/check.h"
 #include "bench/baseline.h"
 #include "bench/paced_kernels.h"
 #include "bench/paced_split.h"
@@ -24,16 +23,8 @@ void for_each_rank(const FusedRun& run, Launch&& launch) {
   }
 }
 
-// The caller's split, or the operator's choice with fewer workers that communicate.
 Split paced_split(const FusedRun& run, std::span<const RoleName> names, const Roster& chosen) {
-  if (run.shape.world.nodes == 1) return run.split;
-  if (!run.split.empty()) {
-    check_arg(leaves_buffers(chosen.num_outside()),
-              "split has {} workers that communicate; of the last eight the NIC needs four, so 4 or 12 are fine",
-              chosen.num_outside());
-    return run.split;
-  }
-  return split_of(names, with_room_for_nic(names, chosen));
+  return bench::paced_split(run.shape.world, run.split, names, chosen);
 }
 
 const runtime::Plan& plan_ag_gemm(const FusedRun& run) {

@@ -19,6 +19,15 @@ std::vector<double> link_rates(const PaceSpec& pace, int num_ranks) {
   return rates;
 }
 
+cudaStream_t stream_before_compute() {
+  int least = 0;
+  int greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "read the range of priorities");
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest), "create a stream");
+  return stream;
+}
+
 }  // namespace
 
 Rig::Rig(runtime::WorldState& world, const PaceSpec& pace, CopyPath path)
@@ -72,18 +81,16 @@ cudaStream_t Rig::compute(int rank) { return joined(computes_[rank]); }
 
 cudaStream_t Rig::reduce(int rank) {
   Line& line = reduces_[rank];
-  if (line.stream == nullptr) {
-    int least = 0;
-    int greatest = 0;
-    check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest), "read the range of priorities");
-    check_cuda(cudaStreamCreateWithPriority(&line.stream, cudaStreamNonBlocking, greatest), "create a stream");
-  }
+  if (line.stream == nullptr) line.stream = stream_before_compute();
   return joined(line);
 }
 
 Rig::Line& Rig::lane_line(Wire wire, int lane, int rank) {
   Line& line = lanes_[link_of(wire, rank) * kLanes + lane];
-  if (line.stream == nullptr) {
+  if (line.stream != nullptr) return line;
+  if (lane >= kKernelLane) {
+    line.stream = stream_before_compute();
+  } else {
     check_cuda(cudaStreamCreateWithFlags(&line.stream, cudaStreamNonBlocking), "create a stream");
   }
   return line;
@@ -111,17 +118,23 @@ Mark Rig::mark(cudaStream_t stream) {
   return {record(stream), word};
 }
 
-cudaEvent_t Rig::send(Wire wire, int lane, int rank, std::span<const CopyPiece> pieces, const Mark& ready) {
+cudaEvent_t Rig::send(Wire wire, int lane, int rank, uint64_t bytes, const Move& move, const Mark& ready) {
   const double rate = wire == Wire::kNvlink ? pace_.nvlink_gb_s : pace_.network_gb_s;
+  const bool is_paced = rate > 0 && bytes > 0;
   const int queue = link_of(wire, rank) * kLanes + lane;
+  const cudaStream_t stream = this->lane(wire, lane, rank);
+  const uint64_t number = is_paced ? pacer_.announce(queue, ready.word, bytes) : 0;
+  after(stream, ready.event);
+  move(stream);
+  if (is_paced) pacer_.pass(queue, number, stream);
+  return record(stream);
+}
+
+cudaEvent_t Rig::send(Wire wire, int lane, int rank, std::span<const CopyPiece> pieces, const Mark& ready) {
   uint64_t bytes = 0;
   for (const CopyPiece& piece : pieces) bytes += piece.bytes;
-  const cudaStream_t stream = this->lane(wire, lane, rank);
-  const uint64_t number = rate > 0 ? pacer_.announce(queue, ready.word, bytes) : 0;
-  after(stream, ready.event);
-  copy_on_device(path_, pieces, stream);
-  if (rate > 0) pacer_.pass(queue, number, stream);
-  return record(stream);
+  return send(
+      wire, lane, rank, bytes, [&](cudaStream_t stream) { copy_on_device(path_, pieces, stream); }, ready);
 }
 
 void Rig::meet() {

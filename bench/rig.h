@@ -28,7 +28,10 @@ struct Mark {
 
 class Rig {
  public:
-  static constexpr int kLanes = 2;  // queues of a wire; transfers of one lane keep their order
+  // Queues of a wire; transfers of one lane keep their order.  The last two are for transfers by kernels: they go
+  // before compute where both want an SM.
+  static constexpr int kLanes = 4;
+  static constexpr int kKernelLane = 2;
 
   Rig(runtime::WorldState& world, const PaceSpec& pace, CopyPath path);
   Rig(const Rig&) = delete;
@@ -50,7 +53,11 @@ class Rig {
   void after(cudaStream_t stream, cudaEvent_t event);
   Mark mark(cudaStream_t stream);
 
-  // Copies the pieces over a wire of `rank` once `ready` is reached; gives the event of their arrival.
+  // Queues a transfer of so many bytes over a wire of `rank` once `ready` is reached; move(stream) queues what moves
+  // them.  Gives the event of their arrival.
+  using Move = std::function<void(cudaStream_t stream)>;
+  cudaEvent_t send(Wire wire, int lane, int rank, uint64_t bytes, const Move& move, const Mark& ready);
+  // Copies the pieces.
   cudaEvent_t send(Wire wire, int lane, int rank, std::span<const CopyPiece> pieces, const Mark& ready);
 
   // The compute streams of all ranks wait for each other.
