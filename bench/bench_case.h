@@ -9,15 +9,39 @@
 
 namespace mk::bench {
 
-enum class OpKind { kAgGemm, kGemmRs, kGemmAr };
+enum class OpKind { kAgGemm, kGemmRs, kGemmAr, kMoeDispatchGemm, kMoeLayer };
 
-constexpr OpKind kOpKinds[] = {OpKind::kAgGemm, OpKind::kGemmRs, OpKind::kGemmAr};
+constexpr OpKind kGemmKinds[] = {OpKind::kAgGemm, OpKind::kGemmRs, OpKind::kGemmAr};
+constexpr OpKind kMoeKinds[] = {OpKind::kMoeDispatchGemm, OpKind::kMoeLayer};
+constexpr OpKind kOpKinds[] = {OpKind::kAgGemm, OpKind::kGemmRs, OpKind::kGemmAr, OpKind::kMoeDispatchGemm,
+                               OpKind::kMoeLayer};
 
 constexpr const char* name_of(OpKind op) {
-  return op == OpKind::kAgGemm ? "ag_gemm" : op == OpKind::kGemmRs ? "gemm_rs" : "gemm_ar";
+  switch (op) {
+    case OpKind::kAgGemm: return "ag_gemm";
+    case OpKind::kGemmRs: return "gemm_rs";
+    case OpKind::kGemmAr: return "gemm_ar";
+    case OpKind::kMoeDispatchGemm: return "moe_dispatch_gemm";
+    case OpKind::kMoeLayer: return "moe_layer";
+  }
+  return "unknown";
 }
 
-// M, N, K are those of a rank's product: M×N×K each, also where K or N is a slice of a larger matrix.
+constexpr bool is_moe(OpKind op) { return op == OpKind::kMoeDispatchGemm || op == OpKind::kMoeLayer; }
+
+// Inputs are there in so many sets, which take turns.
+constexpr int kInputSets = 3;
+
+// What only a mixture of experts has.
+struct MoeSize {
+  int64_t tokens = 0;  // of each rank
+  int experts = 0;     // of the world
+  int topk = 0;
+};
+
+// M, N, K are those of a rank's product: M×N×K each, also where K or N is a slice of a larger matrix.  Of a mixture of
+// experts M is the rows that a rank gets on average, N the columns of an expert, or of its gate, and K the elements of
+// a token.
 struct BenchCase {
   OpKind op = OpKind::kAgGemm;
   WorldShape world;
@@ -25,16 +49,19 @@ struct BenchCase {
   int64_t n = 0;
   int64_t k = 0;
   DType dtype = DType::kBf16;
+  MoeSize moe = {};
 
   // Rows of A a rank brings (ag_gemm), rows of C it keeps (gemm_rs, gemm_ar).
   constexpr int64_t shard_rows() const { return m / world.size(); }
   constexpr int64_t shard_bytes() const { return shard_rows() * (op == OpKind::kAgGemm ? k : n) * size_of(dtype); }
+  // A layer of experts has three products: of gate, of up and of w2.
   constexpr double flops_per_rank() const {
-    return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    return (op == OpKind::kMoeLayer ? 3 : 1) * 2.0 * static_cast<double>(m) * static_cast<double>(n) *
+           static_cast<double>(k);
   }
 };
 
-// Sent by one rank; the same for all of them.
+// Sent by one rank; the same for all of them, but for mixtures of experts: see moe_case.h.
 struct Traffic {
   int64_t nvlink_bytes = 0;
   int64_t network_bytes = 0;
@@ -47,10 +74,13 @@ struct Traffic {
 //   gemm_rs   the same way back: a rank gives R-1 peers what they sum, N shards each, and the node's sum of
 //             a shard to each of N-1 rail peers
 //   gemm_ar   the scatter, then the gather
-constexpr Traffic traffic_of(const BenchCase& c) {
+constexpr Traffic gemm_traffic_of(const BenchCase& c) {
   const int64_t rounds = c.op == OpKind::kGemmAr ? 2 : 1;
   return {rounds * c.world.nodes * (c.world.ranks - 1) * c.shard_bytes(),
           rounds * (c.world.nodes - 1) * c.shard_bytes()};
 }
+
+// Of any operator.
+Traffic traffic_of(const BenchCase& c);
 
 }  // namespace mk::bench

@@ -12,8 +12,8 @@ namespace {
 
 // The library of the headers this was compiled with, in the toolkit's folder (the program's run path) or
 // wherever the system has it.
-void* open_library() {
-  const std::string name = fmt::format("libcublasLt.so.{}", CUBLAS_VER_MAJOR);
+void* open_library(const char* kind) {
+  const std::string name = fmt::format("lib{}.so.{}", kind, CUBLAS_VER_MAJOR);
   void* const library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library != nullptr) return library;
   throw Error(ErrorCode::kUnavailable,
@@ -28,7 +28,7 @@ void look_up(void* library, const char* name, Function& function) {
 }
 
 CublasApi load() {
-  void* const library = open_library();
+  void* const library = open_library("cublasLt");
   CublasApi api;
   look_up(library, "cublasLtCreate", api.create);
   look_up(library, "cublasLtDestroy", api.destroy);
@@ -47,10 +47,26 @@ CublasApi load() {
   return api;
 }
 
+CublasGroupsApi load_groups() {
+  void* const library = open_library("cublas");
+  CublasGroupsApi api;
+  look_up(library, "cublasCreate_v2", api.create);
+  look_up(library, "cublasDestroy_v2", api.destroy);
+  look_up(library, "cublasSetStream_v2", api.set_stream);
+  look_up(library, "cublasSetWorkspace_v2", api.set_workspace);
+  look_up(library, "cublasGemmGroupedBatchedEx", api.multiply);
+  return api;
+}
+
 }  // namespace
 
 const CublasApi& cublas() {
   static const CublasApi api = load();
+  return api;
+}
+
+const CublasGroupsApi& cublas_groups() {
+  static const CublasGroupsApi api = load_groups();
   return api;
 }
 

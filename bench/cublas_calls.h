@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT
-// bench/cublas_calls.h — cublasLt, loaded when it is first needed.
+// bench/cublas_calls.h — cublasLt, and of cuBLAS products in groups, loaded when they are first needed.
 //
 // Nothing links against it: it takes a tenth of a second to load, and a machine that runs no benchmark needs
 // none.
 #pragma once
 
 #include <cublasLt.h>
+#include <cublas_v2.h>
 
 namespace mk::bench {
 
@@ -28,6 +29,16 @@ struct CublasApi {
 
 // Throws Error(kUnavailable) that says what to install.
 const CublasApi& cublas();
+
+// Of cuBLAS itself.
+struct CublasGroupsApi {
+  decltype(&cublasCreate_v2) create = nullptr;
+  decltype(&cublasDestroy_v2) destroy = nullptr;
+  decltype(&cublasSetStream_v2) set_stream = nullptr;
+  decltype(&cublasSetWorkspace_v2) set_workspace = nullptr;
+  decltype(&cublasGemmGroupedBatchedEx) multiply = nullptr;
+};
+const CublasGroupsApi& cublas_groups();
 
 // Throws Error(kDevice) with what was attempted and what cuBLAS said.
 void check_cublas(cublasStatus_t status, const char* attempted);

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "bench/cublas_calls.h"
+#include "bench/moment.h"
 #include "mkernel/error.h"
 
 namespace mk::bench {
@@ -17,25 +18,6 @@ constexpr size_t kWorkspaceBytes = 64 << 20;  // lets every heuristic compete
 constexpr int kCandidates = 8;
 constexpr int kTrials = 9;
 constexpr double kNever = std::numeric_limits<double>::infinity();
-
-// A moment of a stream.
-class Moment {
- public:
-  Moment() { check_cuda(cudaEventCreate(&event_), "create an event"); }
-  Moment(const Moment&) = delete;
-  ~Moment() { cudaEventDestroy(event_); }
-
-  void record(cudaStream_t stream) { check_cuda(cudaEventRecord(event_, stream), "record an event"); }
-  void wait() const { check_cuda(cudaEventSynchronize(event_), "wait for a product"); }
-  double us_since(const Moment& before) const {
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, before.event_, event_), "read a time");
-    return milliseconds * 1e3;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 cublasLtMatrixLayout_t make_layout(cudaDataType type, int64_t rows, int64_t cols, int32_t batch, int64_t stride) {
   cublasLtMatrixLayout_t layout = nullptr;
@@ -49,8 +31,8 @@ cublasLtMatrixLayout_t make_layout(cudaDataType type, int64_t rows, int64_t cols
 
 }  // namespace
 
-CublasGemm::CublasGemm(runtime::Device& device, DType dtype, int num_lanes, BOrder order)
-    : type_(dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_16F), order_(order) {
+CublasGemm::CublasGemm(runtime::Device& device, DType dtype, int num_lanes, BOrder order, Reductions reductions)
+    : type_(dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_16F), order_(order), reductions_(reductions) {
   check_cublas(cublas().create(&handle_), "start");
   check_cublas(cublas().product_create(&product_, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describe a product");
   const cublasOperation_t transpose = order == BOrder::kNK ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -60,13 +42,15 @@ CublasGemm::CublasGemm(runtime::Device& device, DType dtype, int num_lanes, BOrd
 }
 
 CublasGemm::~CublasGemm() {
-  for (const auto& [shape, plan] : plans_) {
-    for (const cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.c}) {
-      if (layout != nullptr) cublas().layout_destroy(layout);
-    }
-  }
+  for (const auto& [shape, plan] : plans_) destroy(plan);
   if (product_ != nullptr) cublas().product_destroy(product_);
   if (handle_ != nullptr) cublas().destroy(handle_);
+}
+
+void CublasGemm::destroy(const Plan& plan) {
+  for (const cublasLtMatrixLayout_t layout : {plan.a, plan.b, plan.c}) {
+    if (layout != nullptr) cublas().layout_destroy(layout);
+  }
 }
 
 // cuBLAS is column-major: row-major C = A·B is Cᵀ = Bᵀ·Aᵀ, so its first operand is our B.
@@ -91,6 +75,9 @@ std::vector<cublasLtMatmulAlgo_t> CublasGemm::candidates(const GemmShape& shape,
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, a_bytes);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c_bytes);
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c_bytes);
+  if (reductions_ == Reductions::kInFp32) {
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, uint32_t{CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE});
+  }
   cublasLtMatmulHeuristicResult_t found[kCandidates] = {};
   int num_found = 0;
   const cublasStatus_t status =
@@ -146,6 +133,21 @@ void CublasGemm::prepare(const GemmShape& shape, std::span<const GemmOperands> s
   }
   if (best_us == kNever) throw Error(ErrorCode::kDevice, "cuBLAS could not run any algorithm it has for this shape");
   plan.algo = best;
+}
+
+void CublasGemm::prepare_like(const GemmShape& shape, const GemmShape& tuned, std::span<const GemmOperands> sets,
+                              cudaStream_t stream) {
+  prepare(tuned, sets, stream);
+  const auto [entry, fresh] = plans_.try_emplace(shape);
+  if (!fresh) return;
+  Plan& plan = entry->second;
+  describe(shape, plan);
+  plan.algo = plans_.at(tuned).algo;
+  if (launch(plan, sets[0], 0, stream) == CUBLAS_STATUS_SUCCESS) return;
+  const Plan refused = plan;
+  plans_.erase(entry);
+  destroy(refused);
+  prepare(shape, sets, stream);
 }
 
 void CublasGemm::run(const GemmShape& shape, const GemmOperands& operands, int lane, cudaStream_t stream) const {

@@ -37,16 +37,24 @@ struct GemmOperands {
   void* c = nullptr;
 };
 
+// How parts of a long sum may be added where several blocks make one.
+enum class Reductions { kAny, kInFp32 };
+
 class CublasGemm {
  public:
   // bf16 or fp16, fp32 sums.  Products that may run at once need lanes of their own: a lane has a workspace.
-  CublasGemm(runtime::Device& device, DType dtype, int num_lanes, BOrder order = BOrder::kKN);
+  CublasGemm(runtime::Device& device, DType dtype, int num_lanes, BOrder order = BOrder::kKN,
+             Reductions reductions = Reductions::kAny);
   CublasGemm(const CublasGemm&) = delete;
   ~CublasGemm();
 
   // Before the first run of a shape, with nothing else on the device: tries the candidates on `sets` of operands in
   // turn, whose c is overwritten.  Which is the best may hang on how much of them the L2 still has.
   void prepare(const GemmShape& shape, std::span<const GemmOperands> sets, cudaStream_t stream);
+
+  // The same with what is best for another shape, unless cuBLAS refuses it.
+  void prepare_like(const GemmShape& shape, const GemmShape& tuned, std::span<const GemmOperands> sets,
+                    cudaStream_t stream);
 
   // Queues one product of a prepared shape.
   void run(const GemmShape& shape, const GemmOperands& operands, int lane, cudaStream_t stream) const;
@@ -59,6 +67,7 @@ class CublasGemm {
     cublasLtMatmulAlgo_t algo{};
   };
 
+  static void destroy(const Plan& plan);
   void describe(const GemmShape& shape, Plan& plan) const;
   std::vector<cublasLtMatmulAlgo_t> candidates(const GemmShape& shape, const Plan& plan) const;
   cublasStatus_t launch(const Plan& plan, const GemmOperands& operands, int lane, cudaStream_t stream) const;
@@ -66,6 +75,7 @@ class CublasGemm {
 
   cudaDataType type_;
   BOrder order_;
+  Reductions reductions_;
   cublasLtHandle_t handle_ = nullptr;
   cublasLtMatmulDesc_t product_ = nullptr;
   std::vector<runtime::Buffer> workspaces_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// bench/fused.h — the fused operators a benchmark can run: a row of one table each.
+// bench/fused.h — the fused operators with M, N and K a benchmark can run: a row of one table each.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ struct FusedRun {
 struct FusedOperator {
   OpKind op;
 
-  // Queue one launch on every rank's own stream.  Null: there is no such kernel yet.
+  // Queue one launch on every rank's own stream.
   void (*launch)(const FusedRun& run);
   void (*launch_paced)(const FusedRun& run);  // with links paced by run.paces
 

@@ -26,7 +26,8 @@ struct Measurement {
   BenchCase shape;
   std::string device_name;
   Timing compute;               // all ranks' products alone
-  double communication_us = 0;  // by formula
+  Traffic traffic;              // by formula
+  double communication_us = 0;  // of that
   Timing serial;
   int serial_chunks = 0;
   Timing overlapped;
@@ -54,6 +55,7 @@ struct FixedCost {
   std::optional<Timing> fused;
   tools::CheckResult check;
 };
+// Of an operator with M, N and K.
 FixedCost measure_fixed_cost(OpKind op, const WorldShape& world, DType dtype, const MeasureOptions& options);
 
 }  // namespace mk::bench

@@ -8,17 +8,15 @@
 #include <functional>
 #include <vector>
 
-#include "bench/baseline.h"
 #include "bench/empty.h"
-#include "bench/fused.h"
 #include "bench/measure.h"
 #include "bench/nics.h"
+#include "bench/subject.h"
 #include "mkernel/error.h"
 
 namespace mk::bench {
 namespace {
 
-constexpr int kSets = 3;
 constexpr int kTrials = 5;  // to choose a chunk count
 
 // Asked for before anything of CUDA is made: the answer also sees to enough hardware queues.
@@ -36,8 +34,7 @@ struct Bench {
         nics(shape.world, ns_per_byte(options.pace.network_gb_s, shape.world.size())),
         world(runtime::make_local_world(shape.world, DeviceKind::kCuda, options.world, nics.hook())),
         rig(*world, options.pace, CopyPath::kAny),
-        operands(shape, world->device(), kSets),
-        baseline(make_baseline(rig, shape, operands)),
+        subject(make_subject(rig, shape)),
         link_words(world->device(), shape.world.size() * kWordStride) {
     for (int rank = 0; rank < shape.world.size(); ++rank) {
       auto* const word = reinterpret_cast<uint64_t*>(link_words.as() + rank * kWordStride);
@@ -52,8 +49,7 @@ struct Bench {
   Nics nics;
   std::unique_ptr<runtime::WorldState> world;
   Rig rig;
-  Operands operands;
-  std::unique_ptr<Baseline> baseline;
+  std::unique_ptr<Subject> subject;
   runtime::Buffer link_words;
   std::vector<RankPace> paces;
 };
@@ -79,10 +75,10 @@ int choose_chunks(Bench& bench, Schedule schedule) {
   int best = 0;
   double best_us = 0;
   for (const int chunks : kChunkCounts) {
-    bench.rig.run([&] { bench.baseline->queue(0, schedule, chunks); });
+    bench.rig.run([&] { bench.subject->baseline().queue(0, schedule, chunks); });
     std::vector<double> times;
     for (int i = 0; i < kTrials; ++i) {
-      times.push_back(bench.rig.time_us([&] { bench.baseline->queue(i % kSets, schedule, chunks); }));
+      times.push_back(bench.rig.time_us([&] { bench.subject->baseline().queue(i % kInputSets, schedule, chunks); }));
     }
     const double us = Timing::of(times).median_us;
     if (best != 0 && us >= best_us) continue;
@@ -92,22 +88,13 @@ int choose_chunks(Bench& bench, Schedule schedule) {
   return best;
 }
 
-using Launch = void (*)(const FusedRun&);
-
 // Between nodes always: only paced kernels have a warp that plays the NIC.
 bool needs_paced_kernel(const Bench& bench) {
   const WorldShape& world = bench.shape.world;
   return world.nodes > 1 || (bench.options.pace.nvlink_gb_s > 0 && world.ranks > 1);
 }
 
-Launch fused_launch(const Bench& bench) {
-  const FusedOperator& fused = fused_operator(bench.shape.op);
-  return needs_paced_kernel(bench) ? fused.launch_paced : fused.launch;
-}
-
 std::string why_no_fused(const Bench& bench) {
-  if (fused_operator(bench.shape.op).launch == nullptr) return "there is no fused kernel yet";
-  if (fused_launch(bench) == nullptr) return "the fused kernel has no paced links yet";
   if (needs_paced_kernel(bench) && bench.shape.dtype != DType::kBf16) return "the paced kernels are for bf16";
   return {};
 }
@@ -115,23 +102,23 @@ std::string why_no_fused(const Bench& bench) {
 Contender fused_contender(Bench& bench) {
   const auto queue = [&bench](int set) {
     for (int rank = 0; rank < bench.shape.world.size(); ++rank) bench.rig.compute(rank);  // they join the run
-    fused_launch(bench)({*bench.world, bench.shape, bench.options.split, bench.operands.set(set), bench.paces});
+    bench.subject->launch_fused(set, {bench.options.split, needs_paced_kernel(bench), bench.paces});
   };
   const auto check = [&bench](int set) {
     bench.world->check_faults();
-    return fused_operator(bench.shape.op).check(bench.shape, bench.operands, bench.world->device(), set);
+    return bench.subject->check_fused(set);
   };
   return {queue, check, {}};
 }
 
 Contender baseline_contender(Bench& bench, Schedule schedule, int chunks) {
-  return {[&bench, schedule, chunks](int set) { bench.baseline->queue(set, schedule, chunks); },
-          [&bench](int set) { return bench.baseline->check(set); },
+  return {[&bench, schedule, chunks](int set) { bench.subject->baseline().queue(set, schedule, chunks); },
+          [&bench](int set) { return bench.subject->baseline().check(set); },
           {}};
 }
 
 Contender products(Bench& bench, Placement placement) {
-  return {[&bench, placement](int set) { bench.baseline->queue_products(set, placement); }, nullptr, {}};
+  return {[&bench, placement](int set) { bench.subject->baseline().queue_products(set, placement); }, nullptr, {}};
 }
 
 enum class Care { kTime, kCheck };
@@ -140,9 +127,9 @@ enum class Care { kTime, kCheck };
 void play_round(Bench& bench, std::vector<Contender>& contenders, int round, Care care, tools::CheckResult& worst) {
   for (size_t i = 0; i < contenders.size(); ++i) {
     Contender& one = contenders[i];
-    const int set = (round + static_cast<int>(i)) % kSets;
-    bench.operands.poison(set);
-    if (care == Care::kCheck && one.check) bench.baseline->poison();
+    const int set = (round + static_cast<int>(i)) % kInputSets;
+    bench.subject->poison(set);
+    if (care == Care::kCheck && one.check) bench.subject->baseline().poison();
     one.times.push_back(bench.rig.time_us([&] { one.queue(set); }));
     bench.world->check_faults();
     if (care == Care::kCheck && one.check) worst.add(one.check(set));
@@ -170,7 +157,8 @@ Measurement measure(const BenchCase& bench_case, const MeasureOptions& options) 
   Measurement result;
   result.shape = bench_case;
   result.device_name = bench.world->device().name();
-  result.communication_us = communication_us(traffic_of(bench_case), options.pace, bench_case.world.size());
+  result.traffic = traffic_of(bench_case);
+  result.communication_us = communication_us(result.traffic, options.pace, bench_case.world.size());
   result.why_no_fused = why_no_fused(bench);
   if (options.fused_only) {
     if (!result.why_no_fused.empty()) return result;
@@ -180,7 +168,7 @@ Measurement measure(const BenchCase& bench_case, const MeasureOptions& options) 
     return result;
   }
   choose_copy_path(bench, result);
-  bench.baseline->prepare();
+  bench.subject->baseline().prepare();
   result.serial_chunks = choose_chunks(bench, Schedule::kSerial);
   result.overlapped_chunks = choose_chunks(bench, Schedule::kOverlapped);
 
@@ -207,7 +195,7 @@ FixedCost measure_fixed_cost(OpKind op, const WorldShape& world, DType dtype, co
   unpaced.pace = {};
   constexpr int64_t kSide = 128;
   Bench bench({op, world, world.size(), kSide, kSide, dtype}, unpaced);
-  bench.baseline->prepare();
+  bench.subject->baseline().prepare();
   std::vector<Contender> contenders;
   contenders.push_back(baseline_contender(bench, Schedule::kSerial, 1));
   contenders.push_back(baseline_contender(bench, Schedule::kOverlapped, 1));

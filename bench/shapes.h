@@ -17,7 +17,8 @@ double nominal_compute_us(const BenchCase& c);
 // Compute over communication, both by formula; infinite where nothing is sent.
 double balance_of(const BenchCase& c, const PaceSpec& pace);
 
-// From small to large; some bound by the links, some by the tensor cores, some by both alike.
+// Of an operator with M, N and K.  From small to large; some bound by the links, some by the tensor cores, some by both
+// alike.
 std::vector<BenchCase> default_shapes(OpKind op, const WorldShape& world, DType dtype);
 
 }  // namespace mk::bench

@@ -5,6 +5,7 @@
 #include <set>
 #include <vector>
 
+#include "bench/moe_case.h"
 #include "bench/shapes.h"
 #include "bench_commands.h"
 #include "bench_report.h"
@@ -34,16 +35,24 @@ class Rows {
   OutputFile file_;
 };
 
+// Of all operators those that the flags fit.
+bool fits(OpKind op, const BenchRequest& request) {
+  if (request.op != "all") return request.op == bench::name_of(op);
+  if (!bench::is_moe(op)) return request.m || request.moe.is_empty();
+  return request.mode == BenchMode::kShapes && request.dtype == DType::kBf16 && (!request.m || !request.moe.is_empty());
+}
+
 std::vector<OpKind> ops_of(const BenchRequest& request) {
   std::vector<OpKind> ops;
   for (const OpKind op : bench::kOpKinds) {
-    if (request.op == "all" || request.op == bench::name_of(op)) ops.push_back(op);
+    if (fits(op, request)) ops.push_back(op);
   }
   return ops;
 }
 
 std::vector<BenchCase> shapes_of(OpKind op, const BenchRequest& request) {
   const WorldShape world{request.nodes, request.ranks};
+  if (bench::is_moe(op)) return bench::moe_cases(op, world, request.moe);
   if (!request.m) return bench::default_shapes(op, world, request.dtype);
   return {{op, world, *request.m, *request.n, *request.k, request.dtype}};
 }

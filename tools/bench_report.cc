@@ -16,7 +16,7 @@ using bench::BenchCase;
 using bench::Timing;
 using Json = nlohmann::ordered_json;
 
-constexpr auto kLine = "{:<8} {:<5} {:<22} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>8}  {}";
+constexpr auto kLine = "{:<17} {:<5} {:<28} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9} {:>8} {:>9} {:>8}  {}";
 constexpr auto kFixedLine = "{:<8} {:<5} {:>10} {:>10} {:>10} {:>10}  {}";
 
 // What was not measured is 0.
@@ -29,6 +29,14 @@ std::string us_text(const std::optional<Timing>& timing) { return timing ? us_te
 
 std::string world_text(const BenchCase& shape) { return fmt::format("{}x{}", shape.world.nodes, shape.world.ranks); }
 
+std::string shape_text(const BenchCase& shape) {
+  if (!bench::is_moe(shape.op)) {
+    return fmt::format("{}x{}x{} {}", shape.m, shape.n, shape.k, name_of(shape.dtype));
+  }
+  return fmt::format("{} of {}x{} E{}k{} {}", shape.moe.tokens, shape.k, shape.n, shape.moe.experts, shape.moe.topk,
+                     name_of(shape.dtype));
+}
+
 std::string verdict(const CheckResult& check) {
   return check.wrong == 0 ? "correct" : fmt::format("WRONG: {} elements", check.wrong);
 }
@@ -38,14 +46,22 @@ std::string ratio_text(double above, const std::optional<Timing>& below) {
 }
 
 Json shape_json(const BenchCase& shape, const std::string& device_name) {
-  return {{"op", bench::name_of(shape.op)},
-          {"device_name", device_name},
-          {"nodes", shape.world.nodes},
-          {"ranks", shape.world.ranks},
-          {"m", shape.m},
-          {"n", shape.n},
-          {"k", shape.k},
-          {"dtype", name_of(shape.dtype)}};
+  Json json = {{"op", bench::name_of(shape.op)},
+               {"device_name", device_name},
+               {"nodes", shape.world.nodes},
+               {"ranks", shape.world.ranks},
+               {"m", shape.m},
+               {"n", shape.n},
+               {"k", shape.k},
+               {"dtype", name_of(shape.dtype)}};
+  if (bench::is_moe(shape.op)) {
+    json["tokens"] = shape.moe.tokens;
+    json["hidden"] = shape.k;
+    json["inter"] = shape.n;
+    json["experts"] = shape.moe.experts;
+    json["topk"] = shape.moe.topk;
+  }
+  return json;
 }
 
 void add_timing(Json& json, const std::string& name, const std::optional<Timing>& timing) {
@@ -68,14 +84,13 @@ void add_end(Json& json, const CheckResult& check, const BenchRequest& request) 
 }  // namespace
 
 std::string bench_header() {
-  return fmt::format(kLine, "operator", "world", "shape (MxNxK)", "compute", "comm", "bound", "serial", "baseline",
-                     "fused", "overlap", "vs serial", "vs best", "verdict");
+  return fmt::format(kLine, "operator", "world", "MxNxK, or tokens of HxN", "compute", "comm", "bound", "serial",
+                     "baseline", "fused", "overlap", "vs serial", "vs best", "verdict");
 }
 
 std::string bench_row(const bench::Measurement& result) {
   const BenchCase& shape = result.shape;
-  return fmt::format(kLine, bench::name_of(shape.op), world_text(shape),
-                     fmt::format("{}x{}x{} {}", shape.m, shape.n, shape.k, name_of(shape.dtype)),
+  return fmt::format(kLine, bench::name_of(shape.op), world_text(shape), shape_text(shape),
                      us_text(result.compute.median_us), us_text(result.communication_us), us_text(result.bound_us()),
                      us_text(result.serial.median_us), us_text(result.overlapped.median_us), us_text(result.fused),
                      ratio_text(result.bound_us(), result.fused), ratio_text(result.serial.median_us, result.fused),
@@ -83,11 +98,10 @@ std::string bench_row(const bench::Measurement& result) {
 }
 
 std::string to_json(const bench::Measurement& result, const BenchRequest& request) {
-  const bench::Traffic traffic = bench::traffic_of(result.shape);
   Json json = shape_json(result.shape, result.device_name);
   json["pace"] = bench::name_of(request.pace);
-  json["nvlink_bytes"] = traffic.nvlink_bytes;
-  json["network_bytes"] = traffic.network_bytes;
+  json["nvlink_bytes"] = result.traffic.nvlink_bytes;
+  json["network_bytes"] = result.traffic.network_bytes;
   add_timing(json, "compute", result.compute);
   json["communication_us"] = result.communication_us;
   json["bound_us"] = result.bound_us();

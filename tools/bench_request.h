@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/moe_case.h"
 #include "bench/pace_spec.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
@@ -23,6 +24,7 @@ struct BenchRequest {
   std::optional<int64_t> m;  // all three or none: then a list of shapes
   std::optional<int64_t> n;
   std::optional<int64_t> k;
+  bench::MoeWish moe;  // without tokens a list of shapes
   DType dtype = DType::kBf16;
   int repetitions = 20;
   Split split;  // empty: chosen for the shape

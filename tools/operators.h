@@ -26,7 +26,7 @@ std::span<const Operator> operators();
 const Operator* find_operator(std::string_view name);  // null if there is none
 std::string operator_names();                          // "ag_gemm, …"
 
-// Those with M, N and K, which `fuzz`, `sim` and `bench` know.
+// Those with M, N and K, which `fuzz` and `sim` know.
 bool is_gemm_operator(std::string_view name);
 std::string gemm_operator_names();
 

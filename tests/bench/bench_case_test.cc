@@ -95,7 +95,7 @@ TEST_P(DefaultShapes, EveryOneIsAllowedOnAGpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, DefaultShapes,
-                         testing::Combine(testing::ValuesIn(kOpKinds), testing::ValuesIn(kBenchWorlds)),
+                         testing::Combine(testing::ValuesIn(kGemmKinds), testing::ValuesIn(kBenchWorlds)),
                          [](const auto& info) {
                            return std::string(name_of(std::get<0>(info.param))) + "_" +
                                   mk::name_of(std::get<1>(info.param));

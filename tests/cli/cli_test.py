@@ -76,6 +76,18 @@ WRONG_USAGE = [
     (["bench", "--repetitions", "0"], "--repetitions"),
     (["bench", "--split", "1,2,3,4"], "--split"),
     (["bench", "--split", "compute=x"], "--split"),
+    (["bench", "moe_layer", "--tokens", "0"], "--tokens"),
+    (["bench", "moe_layer", "--tokens", "64", "--hidden", "60"], "--hidden"),
+    (["bench", "moe_layer", "--inter", "4"], "--inter"),
+    (["bench", "moe_layer", "--experts", "6"], "--experts"),
+    (["bench", "moe_layer", "--experts", "2048"], "--experts"),
+    (["bench", "moe_layer", "--topk", "0"], "--topk"),
+    (["bench", "moe_dispatch_gemm", "--experts", "4", "--topk", "5"], "--topk"),
+    (["bench", "moe_layer", "--m", "8192", "--n", "8", "--k", "8"], "--m"),
+    (["bench", "moe_layer", "--dtype", "fp16"], "--dtype"),
+    (["bench", "moe_layer", "--fixed-cost"], "--fixed-cost"),
+    (["bench", "gemm_rs", "--tokens", "64"], "--tokens"),
+    (["bench", "--fixed-cost", "--tokens", "64"], "--fixed-cost"),
     (["bench", "--no-such-flag"], "--no-such-flag"),
     (["run", "ag_gemm", "--split", "compute"], "--split"),
     (["run", "ag_gemm", "--split", "compute=1,paint=1"], "--split"),
@@ -330,8 +342,10 @@ class Cli(unittest.TestCase):
     def test_bench_explains_its_flags(self):
         result = mkernel("bench", "--help")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
-        for flag in ("--pace", "--repetitions", "--split", "--fixed-cost", "--fused-only", "--json"):
+        for flag in ("--pace", "--repetitions", "--split", "--fixed-cost", "--fused-only", "--json", "--tokens"):
             self.assertIn(flag, result.stdout)
+        for op in OPERATORS:
+            self.assertIn(op, result.stdout)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/measure.h"
+#include "bench/moe_case.h"
 #include "bench/round_trip.h"
 #include "bench/shapes.h"
 #include "tests/cuda/gpu_launch.h"
@@ -27,7 +28,32 @@ TEST_P(GpuBench, BaselinesAreRightAndNoFasterThanTheLinks) {
 constexpr WorldShape kGpuBenchWorlds[] = {{1, 1}, {1, 3}, {2, 1}, {2, 2}, {2, 4}, {4, 2}};
 
 INSTANTIATE_TEST_SUITE_P(All, GpuBench,
-                         testing::Combine(testing::ValuesIn(kOpKinds), testing::ValuesIn(kGpuBenchWorlds)),
+                         testing::Combine(testing::ValuesIn(kGemmKinds), testing::ValuesIn(kGpuBenchWorlds)),
+                         [](const auto& info) {
+                           return std::string(name_of(std::get<0>(info.param))) + "_" +
+                                  mk::name_of(std::get<1>(info.param));
+                         });
+
+class GpuMoeBench : public testing::TestWithParam<std::tuple<OpKind, WorldShape>> {};
+
+TEST_P(GpuMoeBench, AllAreRightAndNoneIsFasterThanTheLinks) {
+  MK_NEEDS_GPU();
+  const auto [op, world] = GetParam();
+  MeasureOptions options;
+  options.repetitions = 2;
+  for (const int64_t tokens : {3, 150}) {  // chunks with a tail, experts without rows, and both tiles
+    const MoeWish wish{.tokens = tokens, .hidden = 264, .inter = 136, .experts = 2 * world.size(), .topk = 2};
+    const Measurement result = measure(moe_cases(op, world, wish)[0], options);
+    EXPECT_EQ(result.check.wrong, 0) << tokens;
+    ASSERT_TRUE(result.fused.has_value()) << result.why_no_fused;
+    EXPECT_GE(result.serial.median_us, result.communication_us) << tokens;
+    EXPECT_GE(result.overlapped.median_us, result.communication_us) << tokens;
+    EXPECT_GE(result.fused->median_us, result.communication_us) << tokens;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, GpuMoeBench,
+                         testing::Combine(testing::ValuesIn(kMoeKinds), testing::ValuesIn(kGpuBenchWorlds)),
                          [](const auto& info) {
                            return std::string(name_of(std::get<0>(info.param))) + "_" +
                                   mk::name_of(std::get<1>(info.param));
@@ -39,7 +65,7 @@ TEST(GpuBench, AFusedOperatorIsNoFasterThanItsNetwork) {
   MeasureOptions options;
   options.pace = parse_pace("network=50");
   options.repetitions = 3;
-  for (const OpKind op : kOpKinds) {
+  for (const OpKind op : kGemmKinds) {
     const Measurement result = measure({op, {2, 1}, 2048, 256, 1024, DType::kBf16}, options);
     ASSERT_TRUE(result.fused.has_value()) << name_of(op) << ": " << result.why_no_fused;
     EXPECT_EQ(result.check.wrong, 0) << name_of(op);
