@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "bench/moe_alone.h"
 #include "mkernel/mkernel.h"
 
 namespace {
@@ -28,6 +29,18 @@ int said(Call&& call) {
     last_error = error.what();
     return 1;
   }
+}
+
+mk::MoeDispatchGemmArgs dispatch_args(const Bench& bench, void* x, int64_t tokens, void* ids, void* w, void* y,
+                                      void* stream) {
+  const mk::MoeShape& shape = bench.shape;
+  const bool is_nk = bench.order == mk::BOrder::kNK;
+  return {.x = {x, bench.dtype, tokens, shape.hidden},
+          .topk_idx = {ids, mk::MoeIds::Type::kInt32},
+          .w = {w, bench.dtype, shape.experts * (is_nk ? shape.n : shape.hidden), is_nk ? shape.hidden : shape.n},
+          .y = {y, bench.dtype, shape.max_rows, shape.n},
+          .w_order = bench.order,
+          .stream = stream};
 }
 
 }  // namespace
@@ -56,16 +69,17 @@ void* mk_moe_open(int64_t hidden, int64_t n, int experts, int topk, int64_t max_
 int mk_moe_launch(void* handle, void* x, int64_t tokens, void* ids, void* w, void* y, void* stream) {
   auto& bench = *static_cast<Bench*>(handle);
   return said([&] {
-    const mk::MoeShape& shape = bench.shape;
-    const bool is_nk = bench.order == mk::BOrder::kNK;
-    const mk::MoeDispatchGemmArgs args{
-        .x = {x, bench.dtype, tokens, shape.hidden},
-        .topk_idx = {ids, mk::MoeIds::Type::kInt32},
-        .w = {w, bench.dtype, shape.experts * (is_nk ? shape.n : shape.hidden), is_nk ? shape.hidden : shape.n},
-        .y = {y, bench.dtype, shape.max_rows, shape.n},
-        .w_order = bench.order,
-        .stream = stream};
-    mk::moe_dispatch_gemm(bench.world, shape, {&args, 1}, {.split = bench.split});
+    const mk::MoeDispatchGemmArgs args = dispatch_args(bench, x, tokens, ids, w, y, stream);
+    mk::moe_dispatch_gemm(bench.world, bench.shape, {&args, 1}, {.split = bench.split});
+  });
+}
+
+// The grouped GEMM alone, of the rows that the last mk_moe_launch brought; w as [N,K], bf16.
+int mk_moe_alone(void* handle, void* x, int64_t tokens, void* ids, void* w, void* y, void* stream) {
+  auto& bench = *static_cast<Bench*>(handle);
+  return said([&] {
+    mk::bench::launch_alone(bench.world.state(), bench.shape, bench.split,
+                            dispatch_args(bench, x, tokens, ids, w, y, stream));
   });
 }
 

@@ -3,7 +3,8 @@
 # bench/moe_vs_torch.py — moe_dispatch_gemm on one GPU beside torch._grouped_mm and a dense GEMM of the same FLOPs.
 #
 # Launches take turns; a line has medians.  torch._grouped_mm gets rows that lie there grouped; "gather" is the time of
-# torch.index_select, which brings them there.  Ours routes and gathers inside its launch.
+# torch.index_select, which brings them there.  Ours routes and gathers inside its launch; "alone" is our grouped GEMM
+# without that, of rows that lie there as well, for weights as [N,K].
 #
 # usage: moe_vs_torch.py LIBRARY [--json FILE] [--rounds N] [--split dispatch,compute] [--only NAME]
 import argparse
@@ -46,11 +47,17 @@ class Ours:
         if failed:
             sys.exit(self.library.mk_moe_error().decode())
 
-    def launch(self, x, ids, w, y):
+    def call(self, function, x, ids, w, y):
         stream = torch.cuda.current_stream().cuda_stream
         pointers = [ctypes.c_void_p(t.data_ptr()) for t in (ids, w, y)]
-        self.check(self.library.mk_moe_launch(self.handle, ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(x.shape[0]),
-                                              *pointers, ctypes.c_void_p(stream)))
+        self.check(function(self.handle, ctypes.c_void_p(x.data_ptr()), ctypes.c_int64(x.shape[0]), *pointers,
+                            ctypes.c_void_p(stream)))
+
+    def launch(self, *tensors):
+        self.call(self.library.mk_moe_launch, *tensors)
+
+    def alone(self, *tensors):
+        self.call(self.library.mk_moe_alone, *tensors)
 
     def synchronize(self):
         self.check(self.library.mk_moe_synchronize(self.handle))
@@ -91,15 +98,20 @@ def measure(library, case, options):
     dense = random(hidden, n)
     ours = Ours(library, case, options.split)
     torch.cuda.synchronize()
-    ours.launch(x, ids, w, y)
-    ours.synchronize()
     expected = torch._grouped_mm(gathered, right, offs=ends)
-    if not torch.allclose(y, expected, rtol=2e-2, atol=2e-2 * hidden**0.5):
-        sys.exit(f"{name}: wrong in {(~torch.isclose(y, expected, rtol=2e-2, atol=1)).sum().item()} elements")
-    took = times({"ours": lambda: ours.launch(x, ids, w, y),
-                  "torch": lambda: torch._grouped_mm(gathered, right, offs=ends),
-                  "gather": lambda: torch.index_select(x, 0, sources),
-                  "dense": lambda: torch.mm(gathered, dense)}, options.rounds)
+    calls = {"ours": lambda: ours.launch(x, ids, w, y)}
+    if order == "NK":
+        calls["alone"] = lambda: ours.alone(x, ids, w, y)
+    for call in calls.values():
+        y.fill_(float("nan"))
+        call()
+        torch.cuda.synchronize()
+        if not torch.allclose(y, expected, rtol=2e-2, atol=2e-2 * hidden**0.5):
+            sys.exit(f"{name}: wrong in {(~torch.isclose(y, expected, rtol=2e-2, atol=1)).sum().item()} elements")
+    calls |= {"torch": lambda: torch._grouped_mm(gathered, right, offs=ends),
+              "gather": lambda: torch.index_select(x, 0, sources),
+              "dense": lambda: torch.mm(gathered, dense)}
+    took = times(calls, options.rounds)
     ours.synchronize()
     ours.close()
     flops = 2 * rows * hidden * n
@@ -108,6 +120,9 @@ def measure(library, case, options):
            "us": {k: round(v, 1) for k, v in took.items()}, "ratio": round(took["torch"] / took["ours"], 3),
            "ratio_with_gather": round((took["torch"] + took["gather"]) / took["ours"], 3),
            "weights_us_at_4.8TB/s": round(experts * hidden * n * 2 / 4.8e6, 1)}
+    if "alone" in took:
+        row["alone"] = {"ratio": round(took["torch"] / took["alone"], 3),
+                        "of_dense": round(took["dense"] / took["alone"], 3)}
     print(json.dumps(row), flush=True)
     return row
 
@@ -128,5 +143,8 @@ if __name__ == "__main__":
     if options.json:
         with open(options.json, "a") as file:
             file.writelines(json.dumps(row) + "\n" for row in rows)
-    print(f"geometric mean {statistics.geometric_mean(row['ratio'] for row in rows):.3f} of torch._grouped_mm, least "
-          f"{min(row['ratio'] for row in rows):.3f}")
+    for name, ratios in (("with dispatch", [row["ratio"] for row in rows]),
+                         ("alone", [row["alone"]["ratio"] for row in rows if "alone" in row])):
+        if ratios:
+            print(f"{name}: geometric mean {statistics.geometric_mean(ratios):.3f} of torch._grouped_mm, least "
+                  f"{min(ratios):.3f}")

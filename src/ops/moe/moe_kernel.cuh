@@ -62,14 +62,15 @@ struct Params {
   [[no_unique_address]] typename Pace::Setting pace;
 };
 
-template <class Config, class Element, BOrder kOrder, class Pace>
+// LoadMachine: of the load job.
+template <class Config, class Element, BOrder kOrder, class LoadMachine, class Pace>
 __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, MoeShared<Config, Element>& shared) {
   if (sm90::is_one_lane()) {
     shared.tiles.prepare(kTakers<Config>);
     for (const CUtensorMap* map : {&p.rows, &p.w}) sm90::prefetch_tensor_map(map);
   }
   __syncwarp();
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
+  LoadMachine machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
   sm90::LoadJob<Config, Element, kOrder> job(shared.gemm);
   job.meet();
   sm90::TileGiver<QueuedTile> giver(shared.tiles);
@@ -149,7 +150,7 @@ __device__ auto dispatching(const Params<Pace>& p) {
   };
 }
 
-template <class Config, class Element, BOrder kOrder, class Pace>
+template <class Config, class Element, BOrder kOrder, class LoadMachine = sm90::Sm90Machine<sm90::WarpCrew>, class Pace>
 __device__ __forceinline__ void compute_block(const Params<Pace>& p, const Post& post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<MoeShared<Config, Element>*>(memory);
   if (threadIdx.x >= 128) {
@@ -159,7 +160,7 @@ __device__ __forceinline__ void compute_block(const Params<Pace>& p, const Post&
   } else {
     sm90::give_registers<kJobRegisters>();
     if (threadIdx.x < 32) {
-      load_tiles<Config, Element, kOrder>(p, post, worker, shared);
+      load_tiles<Config, Element, kOrder, LoadMachine>(p, post, worker, shared);
     } else {
       if (threadIdx.x < 64) sm90::prepare_stores(shared.gemm);
       sm90::begin_jobs<Config>();
@@ -200,10 +201,9 @@ void load_moe() {
   });
 }
 
-template <class Config, class Element, BOrder kOrder, class Pace>
-void launch_moe(const Layout& layout, RankView view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
-                const typename Pace::Setting& pace, cudaStream_t stream) {
-  static_assert(Config::kCluster == 1 && kBlockShared<Config, Element> <= sm90::kSharedLimit && kScratchFits<Config>);
+template <class Config, BOrder kOrder, class Pace>
+Params<Pace> make_params(const Layout& layout, const RankView& view, const runtime::Plan& plan,
+                         const MoeDispatchGemmArgs& args, const typename Pace::Setting& pace) {
   const DType dtype = args.w.dtype;
   Params<Pace> params{.view = view, .layout = layout, .operands = operands_of(args)};
   params.pace = pace;
@@ -213,6 +213,14 @@ void launch_moe(const Layout& layout, RankView view, const runtime::Plan& plan, 
   using Results = sm90::ResultBoxes<Config>;
   const sm90::RaggedRows ragged{.cols = layout.n, .rows = layout.max_rows, .box_rows = Results::kRows};
   params.y = sm90::make_ragged_map(args.y.data, dtype, ragged, Results::kCols);
+  return params;
+}
+
+template <class Config, class Element, BOrder kOrder, class Pace>
+void launch_moe(const Layout& layout, const RankView& view, const runtime::Plan& plan, const MoeDispatchGemmArgs& args,
+                const typename Pace::Setting& pace, cudaStream_t stream) {
+  static_assert(Config::kCluster == 1 && kBlockShared<Config, Element> <= sm90::kSharedLimit && kScratchFits<Config>);
+  const auto params = make_params<Config, kOrder, Pace>(layout, view, plan, args, pace);
   cudaLaunchConfig_t config{};
   config.gridDim = sm90::num_blocks(layout.roles);
   config.blockDim = Config::kThreads;
