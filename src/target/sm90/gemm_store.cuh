@@ -23,7 +23,8 @@ class StoreJob {
   __device__ bool store(SendBox&& send_box) {
     bool is_void = false;
     for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
-      for (int consumer = first(); consumer < end(); ++consumer) {
+      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+        if (kIsOfOne && consumer != consumer_) continue;
         wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
         is_void = is_void || shared_.void_from <= tiles_;
         if (!is_void) {
@@ -31,10 +32,14 @@ class StoreJob {
         }
         ptx::cp_async_bulk_commit_group();
         free_all_but_last(&shared_.c_empty[consumer][cursor_.slot]);
-        if constexpr (kHasOneBuffer) free_last();
+        if constexpr (kHasOneBuffer) {
+          ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+          free_all_but_last(nullptr);
+        }
       }
     }
-    free_last();
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+    free_all_but_last(nullptr);
     ++tiles_;
     return !is_void;
   }
@@ -70,7 +75,8 @@ class StoreJob {
   template <class Results, class ReadBox>
   __device__ void read(ReadBox&& read_box) {
     for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
-      for (int consumer = first(); consumer < end(); ++consumer) {
+      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+        if (kIsOfOne && consumer != consumer_) continue;
         wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
         read_box(shared_.c[consumer][cursor_.slot], Results::row_of(consumer, box), Results::col_of(consumer, box));
         __syncwarp();
@@ -97,18 +103,11 @@ class StoreJob {
   // No box is filled while another leaves.
   static constexpr bool kHasOneBuffer = kIsOfOne && Config::kStoreBuffers == 1;
 
-  __device__ int first() const { return kIsOfOne ? consumer_ : 0; }
-  __device__ int end() const { return kIsOfOne ? consumer_ + 1 : Config::kConsumers; }
-
   // The copies before the last have read their box: its buffer may be filled again.
   __device__ void free_all_but_last(uint64_t* last) {
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});
     if (unread_ != nullptr) ptx::mbarrier_arrive(unread_);
     unread_ = last;
-  }
-  __device__ void free_last() {
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
-    free_all_but_last(nullptr);
   }
 
   GemmShared<Config, Element>& shared_;
