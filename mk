@@ -127,26 +127,17 @@ timed() {
   times+=("$name $((SECONDS - began)) s")
 }
 
-# failures LOG: what the tests that failed said, as ctest wrote it down.
-failures() {
-  awk '/^ *(Start +[0-9]+:|[0-9]+\/[0-9]+ Test +#)/ { bad = /\*\*\*/ && !/\*\*\*Skipped/; lines = 0 }
-    /^[0-9]+% tests passed/ { bad = 0 }
-    bad && ++lines <= 60' "$1"
-}
-
 # run_tests TREE [ctest flags]: runs them all and adds to the counts above.  That no test ran is a failure.
 run_tests() {
-  local tree=$1 log="$1/ctest.log" bad total idle
+  local tree=$1 last="$1/Testing/Temporary/LastTest.log" good bad idle
   shift
+  rm -f "$last"
   # One more than there are cores: many tests wait for a deadline.
   "${in_tree[@]}" ctest --test-dir "$tree" -j "$(($(nproc) + 1))" --output-on-failure --timeout 300 "$@" 2>&1 |
-    tee "$log" || true
-  read -r bad total < <(sed -n 's/.*tests passed, \([0-9]*\) tests failed out of \([0-9]*\)$/\1 \2/p' "$log") || {
-    say "no tests ran in $tree"
-    bad=1 total=1
-  }
-  idle=$(grep -cE '^[[:space:]]+[0-9]+ - .+ \(Skipped\)$' "$log" || true)
-  passed=$((passed + total - bad - idle)) failed=$((failed + bad)) skipped=$((skipped + idle))
+    tee "$tree/ctest.log" || true
+  python3 tests/support/sum_up.py "$tree/ctest.log" "$last" >"$tree/summary.log"
+  read -r good bad idle <"$tree/summary.log"
+  passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + idle))
 }
 
 run_all_tests() {
@@ -165,7 +156,7 @@ run_all_tests() {
   timed "asan tests" run_tests build/asan -L asan
   if ((failed)); then
     say "what failed, once more:"
-    for tree in build build/tsan build/asan; do failures "$tree/ctest.log"; done
+    for tree in build build/tsan build/asan; do tail -n +2 "$tree/summary.log"; done
   fi
   (IFS=,; say "took: ${times[*]}")
   if ((skipped)); then
