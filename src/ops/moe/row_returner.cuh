@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/rank_view.h"
 #include "ops/moe/moe_layer_protocol.h"
@@ -22,10 +23,11 @@ constexpr int kStoreWarps = kStoresApart<Config> ? Config::kConsumers : 1;
 template <class Config, class Element, class Results, AnyLayerLayout L = LayerLayout>
 class RowReturner {
  public:
-  using Job = sm90::StoreJob<Config, Element, kStoresApart<Config>>;
+  using Job = std::conditional_t<kStoresApart<Config>, sm90::ConsumerStoreJob<Config, Element>,
+                                 sm90::StoreJob<Config, Element>>;
 
   __device__ RowReturner(const RankView& view, const L& layout, sm90::GemmShared<Config, Element>& shared, int part)
-      : view_(view), layout_(layout), job_(shared, part), first_(part * kRows) {}
+      : view_(view), layout_(layout), job_(make_job(shared, part)), first_(part * kRows) {}
 
   __device__ Job& job() { return job_; }
 
@@ -68,6 +70,14 @@ class RowReturner {
 
  private:
   using Image = sm90::BoxImage;
+
+  __device__ static Job make_job(sm90::GemmShared<Config, Element>& shared, int part) {
+    if constexpr (kStoresApart<Config>) {
+      return Job(shared, part);
+    } else {
+      return Job(shared);
+    }
+  }
   static_assert(Results::kNarrow == 0 && !Results::kLastThroughA && Config::kTileM % 64 == 0);
 
   static constexpr int kRows = Config::kTileM / kStoreWarps<Config>;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/gemm_store.cuh — the store job: one thread sends finished boxes of C where they belong.
 //
-// Where one is too slow, each consumer has a store job of its own.
+// Where one is too slow, each consumer has a store job of its own (ConsumerStoreJob).
 #pragma once
 
 #include "target/sm90/gemm_shared.cuh"
@@ -9,12 +9,10 @@
 
 namespace mk::sm90 {
 
-// kIsOfOne: of one consumer; else of all.
-template <class Config, class Element, bool kIsOfOne = false>
+template <class Config, class Element>
 class StoreJob {
  public:
-  __device__ explicit StoreJob(GemmShared<Config, Element>& shared, int consumer = 0)
-      : shared_(shared), consumer_(consumer) {}
+  __device__ explicit StoreJob(GemmShared<Config, Element>& shared) : shared_(shared) {}
 
   // Calls send_box(box, row, col), with row and col inside the tile's result, for each of its boxes (result_boxes.h) in
   // turn; it issues bulk copies out of the box.  False: the tile is void, nothing was sent.  `Results` is that of the
@@ -24,7 +22,6 @@ class StoreJob {
     bool is_void = false;
     for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
       for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
-        if (kIsOfOne && consumer != consumer_) continue;
         wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
         is_void = is_void || shared_.void_from <= tiles_;
         if (!is_void) {
@@ -32,10 +29,6 @@ class StoreJob {
         }
         ptx::cp_async_bulk_commit_group();
         free_all_but_last(&shared_.c_empty[consumer][cursor_.slot]);
-        if constexpr (kHasOneBuffer) {
-          ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
-          free_all_but_last(nullptr);
-        }
       }
     }
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
@@ -48,7 +41,6 @@ class StoreJob {
   template <class Results = ResultBoxes<Config>, class SendBox>
   __device__ bool store_last(SendBox&& send_box) {
     if constexpr (!Results::kLastThroughA) return store<Results>(send_box);
-    static_assert(!kIsOfOne || !Results::kLastThroughA);
     bool is_void = false;
 #pragma unroll
     for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
@@ -76,7 +68,6 @@ class StoreJob {
   __device__ void read(ReadBox&& read_box) {
     for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
       for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
-        if (kIsOfOne && consumer != consumer_) continue;
         wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
         read_box(shared_.c[consumer][cursor_.slot], Results::row_of(consumer, box), Results::col_of(consumer, box));
         __syncwarp();
@@ -100,9 +91,6 @@ class StoreJob {
   __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
 
  private:
-  // No box is filled while another leaves.
-  static constexpr bool kHasOneBuffer = kIsOfOne && Config::kStoreBuffers == 1;
-
   // The copies before the last have read their box: its buffer may be filled again.
   __device__ void free_all_but_last(uint64_t* last) {
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<1>{});
@@ -111,10 +99,51 @@ class StoreJob {
   }
 
   GemmShared<Config, Element>& shared_;
-  const int consumer_;
   Cursor<Config::kStoreBuffers> cursor_;
   uint64_t* unread_ = nullptr;
   int64_t tiles_ = 0;
+};
+
+// The same for the boxes of one consumer, which never leave through A.
+template <class Config, class Element>
+class ConsumerStoreJob {
+ public:
+  __device__ ConsumerStoreJob(GemmShared<Config, Element>& shared, int consumer)
+      : shared_(shared), consumer_(consumer) {}
+
+  template <class Results, class SendBox>
+  __device__ void store(SendBox&& send_box) {
+    for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
+      wait_phase(&shared_.c_full[consumer_][cursor_.slot], cursor_.phase);
+      send_box(shared_.c[consumer_][cursor_.slot], Results::row_of(consumer_, box), Results::col_of(consumer_, box));
+      ptx::cp_async_bulk_commit_group();
+      finish_reads();  // there may be no other buffer: the next box waits for this one
+      ptx::mbarrier_arrive(&shared_.c_empty[consumer_][cursor_.slot]);
+    }
+  }
+
+  template <class Results, class ReadBox>
+  __device__ void read(ReadBox&& read_box) {
+    for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
+      wait_phase(&shared_.c_full[consumer_][cursor_.slot], cursor_.phase);
+      read_box(shared_.c[consumer_][cursor_.slot], Results::row_of(consumer_, box), Results::col_of(consumer_, box));
+      __syncwarp();
+      if (is_one_lane()) ptx::mbarrier_arrive(&shared_.c_empty[consumer_][cursor_.slot]);
+    }
+  }
+
+  template <class Results>
+  __device__ void pass() {
+    for (int box = 0; box < Results::kPerPart; ++box) ++cursor_;
+  }
+
+  __device__ void finish_reads() { ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{}); }
+  __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
+
+ private:
+  GemmShared<Config, Element>& shared_;
+  const int consumer_;
+  Cursor<Config::kStoreBuffers> cursor_;
 };
 
 }  // namespace mk::sm90
