@@ -32,11 +32,14 @@ struct Reservation {
 };
 
 // Rounded up: no transfer is faster than its link.
-MK_HD constexpr Reservation reserve(uint64_t now, uint64_t free_at, uint64_t bytes, double ns_per_byte) {
-  const uint64_t begin = now > free_at ? now : free_at;
+MK_HD constexpr uint64_t duration_ns(uint64_t bytes, double ns_per_byte) {
   const double exact = static_cast<double>(bytes) * ns_per_byte;
   const uint64_t whole = static_cast<uint64_t>(exact);
-  return {begin, begin + whole + (static_cast<double>(whole) < exact ? 1 : 0)};
+  return whole + (static_cast<double>(whole) < exact ? 1 : 0);
+}
+MK_HD constexpr Reservation reserve(uint64_t now, uint64_t free_at, uint64_t bytes, double ns_per_byte) {
+  const uint64_t begin = now > free_at ? now : free_at;
+  return {begin, begin + duration_ns(bytes, ns_per_byte)};
 }
 
 }  // namespace mk
