@@ -5,7 +5,7 @@
 # PyTorch's autograd goes back through the layer of moe_layer_vs_torch.py; its forward pass is not timed, ours is timed
 # apart, with gate and up kept.  Launches take turns; a line has medians.
 #
-# usage: moe_backward_vs_torch.py LIBRARY [--json FILE] [--rounds N] [--split dispatch,compute] [--only NAME]
+# usage: moe_backward_vs_torch.py LIBRARY [--json FILE] [--rounds N] [--compute SMS] [--only NAME]
 import ctypes
 import json
 import sys
@@ -39,7 +39,7 @@ def measure(library, case, options):
     seen = {"dx": empty(*x.shape), "dtopk_weight": empty(tokens, topk, dtype=torch.float32), "dw13": empty(*w13.shape),
             "dw2": empty(*w2.shape)}
     handle = library.mk_moe_open(*map(ctypes.c_int64, (hidden, inter)), experts, topk,
-                                 *map(ctypes.c_int64, (tokens, tokens * topk)), 0, 1, *options.split)
+                                 *map(ctypes.c_int64, (tokens, tokens * topk)), 0, 1, options.compute)
 
     def check(failed):
         if failed:

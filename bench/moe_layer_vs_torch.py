@@ -5,7 +5,7 @@
 # The layer of PyTorch: sort of the pairs by expert, gather, grouped GEMM, SwiGLU, grouped GEMM, weights, sum of each
 # token's results.  Launches take turns; a line has medians.
 #
-# usage: moe_layer_vs_torch.py LIBRARY [--json FILE] [--rounds N] [--split dispatch,compute] [--only NAME]
+# usage: moe_layer_vs_torch.py LIBRARY [--json FILE] [--rounds N] [--compute SMS] [--only NAME]
 import argparse
 import ctypes
 import json
@@ -59,7 +59,7 @@ def measure(library, case, options):
     ids, weights = routes(tokens, experts, topk)
     out = torch.full((tokens, hidden), float("nan"), device="cuda", dtype=torch.bfloat16)
     handle = library.mk_moe_open(*map(ctypes.c_int64, (hidden, inter)), experts, topk,
-                                 *map(ctypes.c_int64, (tokens, tokens * topk)), 0, 1, *options.split)
+                                 *map(ctypes.c_int64, (tokens, tokens * topk)), 0, 1, options.compute)
 
     def check(failed):
         if failed:
@@ -95,7 +95,7 @@ def command_line(description, cases, measure):
     parser.add_argument("library")
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--split", type=lambda s: [int(v) for v in s.split(",")], default=[0, 0])
+    parser.add_argument("--compute", type=int, default=0, help="SMs; 0: the operator chooses")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     library = ctypes.CDLL(options.library)

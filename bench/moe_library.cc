@@ -49,9 +49,9 @@ extern "C" {
 
 const char* mk_moe_error() { return last_error.c_str(); }
 
-// Null: see mk_moe_error.  A role with no workers is not named in the split.
+// Null: see mk_moe_error.  compute of 0: the operator chooses.
 void* mk_moe_open(int64_t hidden, int64_t n, int experts, int topk, int64_t max_tokens, int64_t max_rows, int is_fp16,
-                  int is_nk, int dispatch, int compute) {
+                  int is_nk, int compute) {
   Bench* bench = nullptr;
   said([&] {
     bench = new Bench{
@@ -60,7 +60,6 @@ void* mk_moe_open(int64_t hidden, int64_t n, int experts, int topk, int64_t max_
         is_fp16 != 0 ? mk::DType::kFp16 : mk::DType::kBf16,
         is_nk != 0 ? mk::BOrder::kNK : mk::BOrder::kKN,
         {}};
-    if (dispatch > 0) bench->split["dispatch"] = dispatch;
     if (compute > 0) bench->split["compute"] = compute;
   });
   return bench;

@@ -6,7 +6,7 @@
 # torch.index_select, which brings them there.  Ours routes and gathers inside its launch; "alone" is our grouped GEMM
 # without that, of rows that lie there as well, for weights as [N,K].
 #
-# usage: moe_vs_torch.py LIBRARY [--json FILE] [--rounds N] [--split dispatch,compute] [--only NAME]
+# usage: moe_vs_torch.py LIBRARY [--json FILE] [--rounds N] [--compute SMS] [--only NAME]
 import argparse
 import ctypes
 import json
@@ -34,11 +34,11 @@ def ids_of(experts, rows, routing):
 
 
 class Ours:
-    def __init__(self, library, case, split):
+    def __init__(self, library, case, compute):
         self.library = library
         name, experts, hidden, n, rows, _, order = case
         self.handle = library.mk_moe_open(*map(ctypes.c_int64, (hidden, n)), experts, TOPK,
-                                          *map(ctypes.c_int64, (rows // TOPK, rows)), 0, int(order == "NK"), *split)
+                                          *map(ctypes.c_int64, (rows // TOPK, rows)), 0, int(order == "NK"), compute)
         if not self.handle:
             sys.exit(f"{name}: {library.mk_moe_error().decode()}")
         self.handle = ctypes.c_void_p(self.handle)
@@ -96,7 +96,7 @@ def measure(library, case, options):
     ends = torch.cumsum(torch.bincount(flat, minlength=experts), 0).to(torch.int32)
     gathered = x[sources].contiguous()
     dense = random(hidden, n)
-    ours = Ours(library, case, options.split)
+    ours = Ours(library, case, options.compute)
     torch.cuda.synchronize()
     expected = torch._grouped_mm(gathered, right, offs=ends)
     calls = {"ours": lambda: ours.launch(x, ids, w, y)}
@@ -132,7 +132,7 @@ if __name__ == "__main__":
     parser.add_argument("library")
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--split", type=lambda s: [int(v) for v in s.split(",")], default=[0, 0])
+    parser.add_argument("--compute", type=int, default=0, help="SMs; 0: the operator chooses")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     library = ctypes.CDLL(options.library)

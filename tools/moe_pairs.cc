@@ -6,11 +6,31 @@
 
 #include "base/math.h"
 #include "data.h"
+#include "ops/moe/moe_problem.h"
 
 namespace mk::tools {
 
-MoePairs::MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch)
-    : world_(world), fields_(fields), ids_(world.size()), by_expert_(fields.experts) {
+namespace {
+
+int64_t most_tokens(const MoeFields& fields) { return std::max<int64_t>(fields.tokens, 1); }
+
+int64_t phase_tokens(const WorldShape& world, const MoeFields& fields, DeviceKind device) {
+  moe::Problem problem;
+  problem.world = world;
+  problem.shape.experts = fields.experts;
+  problem.shape.topk = fields.topk;
+  problem.shape.max_tokens = most_tokens(fields);
+  return moe::phase_tokens_of(problem, device);
+}
+
+}  // namespace
+
+MoePairs::MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch, DeviceKind device)
+    : world_(world),
+      fields_(fields),
+      phase_tokens_(phase_tokens(world, fields, device)),
+      ids_(world.size()),
+      by_expert_(fields.experts) {
   RoutingRandom random(mix(seed + kGoldenRatio * (static_cast<uint64_t>(launch) + 1)));
   for (int rank = 0; rank < world.size(); ++rank) {
     const int64_t some = below(random, 4) == 0 ? 0 : below(random, fields.tokens + 1);
@@ -18,9 +38,24 @@ MoePairs::MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t se
     for (int64_t token = 0; token < tokens; ++token) {
       draw_token(random, fields.routing, fields.experts, local_experts(), fields.topk, ids_[rank]);
     }
-    for (size_t pair = 0; pair < ids_[rank].size(); ++pair) {
-      if (const int64_t id = ids_[rank][pair]; id >= 0) by_expert_[id].push_back({rank, static_cast<int64_t>(pair)});
+  }
+  // Of each node's experts: tokens of the node first, then those of others, phase by phase.
+  for (int node = 0; node < world.nodes; ++node) {
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (world.node_of(rank) == node) add_rows(rank, node, 0, tokens(rank));
     }
+    for (int64_t first = 0; first < most_tokens(fields); first += phase_tokens_) {
+      for (int rank = 0; rank < world.size(); ++rank) {
+        if (world.node_of(rank) != node) add_rows(rank, node, first, std::min(first + phase_tokens_, tokens(rank)));
+      }
+    }
+  }
+}
+
+void MoePairs::add_rows(int rank, int node, int64_t first_token, int64_t end_token) {
+  for (int64_t pair = first_token * fields_.topk; pair < end_token * fields_.topk; ++pair) {
+    const int64_t id = ids_[rank][pair];
+    if (id >= 0 && world_.node_of(static_cast<int>(id / local_experts())) == node) by_expert_[id].push_back({rank, pair});
   }
 }
 
@@ -38,7 +73,8 @@ int64_t MoePairs::most_rows() const {
 
 MoeTraffic MoePairs::traffic(int rank, uint64_t row_bytes) const {
   constexpr uint64_t kListed = 16;  // of a pair in a list
-  const uint64_t counts = round_up<uint64_t>(4 * (fields_.experts + 2 * world_.nodes + 1), 16);
+  const int64_t phases = ceil_div(most_tokens(fields_), phase_tokens_);
+  const uint64_t counts = round_up<uint64_t>(4 * (phases * (fields_.experts + world_.nodes) + world_.nodes + 1), 16);
   MoeTraffic moved{.nvlink_bytes = counts * world_.nodes * (world_.ranks - 1),
                    .network_bytes = counts * (world_.nodes - 1)};
   // A rank delivers in its node its own tokens and those of its rail peers.
@@ -79,10 +115,12 @@ MoeTraffic MoePairs::there_and_back(int rank, const LayerBytes& bytes) const {
     const int peer = world_.rank_at(node, world_.local_of(rank));
     if (peer != rank) moved.network_bytes += static_cast<uint64_t>(crossing(peer, here)) * bytes.sum;
   }
-  // A result goes to the rank of this node that delivered the row.
-  for (int i = 0; i < local_experts(); ++i) {
-    for (const MoePair& one : by_expert_[rank * local_experts() + i]) {
-      if (world_.local_of(one.rank) != world_.local_of(rank)) moved.nvlink_bytes += bytes.result;
+  // Results of rows that it delivered to others of its node.
+  for (int expert = 0; expert < fields_.experts; ++expert) {
+    const int there = expert / local_experts();
+    if (there == rank || !world_.same_node(there, rank)) continue;
+    for (const MoePair& one : by_expert_[expert]) {
+      if (world_.local_of(one.rank) == world_.local_of(rank)) moved.nvlink_bytes += bytes.result;
     }
   }
   return moved;

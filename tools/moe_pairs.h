@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/world_shape.h"
+#include "mkernel/types.h"
 #include "data_engine.h"
 #include "moe_routing.h"
 #include "report.h"
@@ -27,8 +28,9 @@ struct MoeTraffic {
 
 class MoePairs {
  public:
-  // Of the first launch all ranks have all tokens; of the others each has some of them, or none.
-  MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch);
+  // Of the first launch all ranks have all tokens; of the others each has some of them, or none.  Rows lie as they do on
+  // the device.
+  MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch, DeviceKind device);
 
   int64_t tokens(int rank) const { return static_cast<int64_t>(ids_[rank].size()) / fields_.topk; }
   const std::vector<int64_t>& ids(int rank) const { return ids_[rank]; }
@@ -52,11 +54,14 @@ class MoePairs {
     uint64_t sum;
   };
   MoeTraffic there_and_back(int rank, const LayerBytes& bytes) const;
+  // Of tokens [first_token, end_token) of a rank, those for experts of the node.
+  void add_rows(int rank, int node, int64_t first_token, int64_t end_token);
   bool crosses(int rank, int64_t token, int node) const;
   int64_t crossing(int rank, int node) const;  // tokens of the rank that have an expert in that node
 
   WorldShape world_;
   MoeFields fields_;
+  int64_t phase_tokens_;
   std::vector<std::vector<int64_t>> ids_;  // [rank][pair]
   std::vector<std::vector<MoePair>> by_expert_;
 };

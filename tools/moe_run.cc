@@ -28,7 +28,7 @@ Row start_moe_row(const char* op, World& world, const RunRequest& request) {
 }
 
 MoePairs pairs_of(const Row& row, const World& world, int launch) {
-  return {world.state().shape(), *row.moe, row.seed, launch};
+  return {world.state().shape(), *row.moe, row.seed, launch, world.device()};
 }
 
 uint64_t token_bytes(const Row& row) { return static_cast<uint64_t>(row.k) * size_of(row.dtype); }

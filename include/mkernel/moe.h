@@ -3,7 +3,9 @@
 //
 // Expert e lives on rank e / (experts / world size).  Each token names topk experts; an id of -1 names none.  Rank r
 // gets a row for every pair of a token, of any rank, and a slot of it that names one of r's experts.  Its rows are
-// grouped by expert, inside a group by the token's rank, then by token and slot: two runs give the same rows and bits.
+// grouped by expert.  The order inside a group is fixed by the shape, so two runs give the same rows and bits: in one
+// node it is by the token's rank, token and slot.  Between nodes tokens of the expert's own node come first, then those
+// of other nodes, by ranges of so many tokens, because that is how they arrive.  `origins` says which row is whose.
 //
 //   y [rows, n] = x rows · w of their expert         rows: as many as were routed to this rank, at most max_rows
 //

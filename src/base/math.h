@@ -23,6 +23,11 @@ MK_HD constexpr T min_of(T a, T b) {
   return b < a ? b : a;
 }
 
+template <class T>
+MK_HD constexpr T max_of(T a, T b) {
+  return a < b ? b : a;
+}
+
 // a / b of what is not negative, without dividing where a < b: a GPU divides in software.
 MK_HD constexpr int quotient(int a, int b) {
   if (a < b) [[likely]]

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// core/value_list.h — values that a machine reads at once, as a host keeps them.
+// core/value_list.h — a few values that all threads of a worker index, as a host keeps them.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
+#include "base/macros.h"
 #include "core/window.h"
 
 namespace mk {
@@ -25,6 +26,35 @@ struct ValueList {
     return count;
   }
 };
+
+// value_of(0) … value_of(count - 1), at most kMostValues.  A machine may have a list_of of its own: each thread of the
+// worker calls `value_of` for itself.
+template <class M, class ValueOf>
+MK_HD auto list_of(M& m, int count, const ValueOf& value_of) {
+  if constexpr (requires { m.list_of(count, value_of); }) {
+    return m.list_of(count, value_of);
+  } else {
+    ValueList list;
+    for (int i = 0; i < count; ++i) list.values[i] = value_of(i);
+    return list;
+  }
+}
+
+// What `read` finds at place_of(0) …, where that is a place; likewise.
+constexpr Place kNowhere{.window = 0xffffffffu};
+template <class M, class PlaceOf>
+MK_HD auto read_places(M& m, int count, const PlaceOf& place_of) {
+  if constexpr (requires { m.read_places(count, place_of); }) {
+    return m.read_places(count, place_of);
+  } else {
+    ValueList list;
+    for (int i = 0; i < count; ++i) {
+      const Place place = place_of(i);
+      if (place.window != kNowhere.window) list.values[i] = m.read(place);
+    }
+    return list;
+  }
+}
 
 // For machines that read one value at a time.
 template <class M>

@@ -20,7 +20,8 @@ Seats seats_of(const runtime::Device& device);
 // What an operator does with a role in a given world.
 struct RoleNeed {
   bool has_work = true;
-  bool may_be_inside = false;  // on a GPU, none of the role then means one inside each block that computes
+  // On a GPU: with kMaybe, none of the role means one inside each block that computes; with kAlways it has to be so.
+  enum class Inside { kNever, kMaybe, kAlways } inside = Inside::kNever;
 };
 
 // The caller's split as it is.  Throws Error if the operator cannot work so on a rank's seats.  `names` is the

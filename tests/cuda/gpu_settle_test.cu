@@ -56,7 +56,7 @@ __global__ void settle_in_order(Counters* counters, HostWords* host, const __gri
   const uint64_t before = (machine.epoch() - 1) * kWorkers + worker;
   const auto settlers = [&] {
     uint64_t sum = 0;
-    for (uint64_t& word : counters->settlers) sum += SystemAtomics::load_relaxed(&word);
+    for (const int word : {0, 1, kTargetWords}) sum += SystemAtomics::load_relaxed(&counters->settlers[word]);
     return sum;
   };
   const uint64_t began = sm90::clock_ns();

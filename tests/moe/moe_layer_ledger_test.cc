@@ -14,20 +14,27 @@ namespace {
 
 using ledger::LedgerMachine;
 
-constexpr moe::LayerCut kCut{{.tile_m = 4, .tile_n = 4, .slice_tokens = 3, .chunk_rows = 3, .bundle_rows = 2}, 2, 5};
+constexpr moe::LayerCut kCut{{.tile_m = 4,
+                              .tile_n = 4,
+                              .phase_tokens = 3,
+                              .slice_tokens = 2,
+                              .early_eighths = 4,
+                              .chunk_rows = 2,
+                              .bundle_rows = 2},
+                             2,
+                             5};
 
 // Launches, and what lies where values belong: what MoeLaunches says, and the layer's own.
 class LayerLaunches {
  public:
   LayerLaunches(const moe::LayerLayout& layout, const moe::LayerProblem& problem, int count, uint64_t seed)
       : layout_(layout), dispatch_(layout, problem.dispatch(), count, seed) {
-    std::vector<std::vector<uint32_t>> due(problem.world.size(), std::vector<uint32_t>(2 * layout.node_experts()));
+    std::vector<std::vector<uint32_t>> due(problem.world.size(), std::vector<uint32_t>(layout.due_back_bytes() / moe::kWord));
     for (int epoch = 1; epoch <= count; ++epoch) {
       for (int rank = 0; rank < problem.world.size(); ++rank) {
-        std::vector<uint32_t> plan(layout.plan_bytes() / moe::kWord);
-        for (size_t word = 0; word < plan.size(); ++word)
-          plan[word] = dispatch_.value(epoch, layout.plan_at(rank, word));
-        if (plan[layout.status_word()] == 0) add_due_back(layout, rank, plan.data(), due[rank].data());
+        const auto counts_of = [&](int of) { return dispatch_.counts(epoch, of).data(); };
+        const bool is_refused = dispatch_.value(epoch, layout.plan_at(rank, layout.status_word())) != 0;
+        if (!is_refused) add_due_back(layout, rank, counts_of, due[rank].data());
       }
       due_.push_back(due);
     }
@@ -46,6 +53,11 @@ class LayerLaunches {
     switch (place.window) {
       case moe::kReturnPlanWindow: return due_[epoch - 1][place.rank][word];
       case moe::kOriginsWindow: return origin(data, place.rank, word / 4, word % 4);
+      case moe::kPlacesWindow: {
+        const auto node = static_cast<int>(word / layout_.max_pairs());
+        const int source = layout_.world.rank_at(node, layout_.world.local_of(place.rank));
+        return row_of(data, source, static_cast<int64_t>(word % layout_.max_pairs()));
+      }
       case moe::kCrossedWindow: {
         const std::vector<int64_t> crossing = data.crossing(place.rank, node_of_slot(word / layout_.max_tokens));
         const auto token = static_cast<int64_t>(word % layout_.max_tokens);
@@ -73,6 +85,20 @@ class LayerLaunches {
     return 0;
   }
 
+  // Of a pair at its expert's rank.
+  uint32_t row_of(const MoeLaunchData& data, int rank, int64_t pair) const {
+    const auto expert = static_cast<int>(data.id_of(rank, pair));
+    uint32_t row = 0;
+    for (int before = layout_.rank_of_expert(expert) * layout_.local_experts(); before < expert; ++before) {
+      row += static_cast<uint32_t>(data.rows_of(before).size());
+    }
+    for (const MoeRow& one : data.rows_of(expert)) {
+      if (one.rank == rank && one.pair == pair) break;
+      ++row;
+    }
+    return row;
+  }
+
   const moe::LayerLayout& layout_;
   MoeLaunches dispatch_;
   std::vector<std::vector<std::vector<uint32_t>>> due_;  // [launch][rank]
@@ -93,13 +119,13 @@ struct NoBody {
   template <class M>
   void list(M&, int) {}
   template <class M>
-  void plan(M&) {}
+  void plan(M&, int) {}
   void activate(const moe::LayerTile&) {}
   void multiply(const moe::LayerTile&) {}
   void multiply(const moe::WeightTile&) {}
   template <class ToAt>
-  void return_rows(const moe::LayerTile&, int, int, const ToAt&) {}
-  void write_rows(const moe::LayerTile&) {}
+  void keep_places(int64_t, int, const ToAt&) {}
+  void make_scores(const moe::LayerTile&) {}
   void clear_sum() {}
   void add(const Place&) {}
   void take_score(int, const Place&) {}

@@ -96,13 +96,19 @@ class MoeLayerSim {
     const int max_tokens = draw(9);
     problem_ = layer_problem(world, local_experts, topk, max_tokens, 0, draw(5), draw(4));
     if (draw(4) == 1) problem_.shape.max_rows = draw(max_tokens * topk);  // some launches are refused then
-    const moe::Cut cut{
-        .tile_m = 4, .tile_n = draw(4), .slice_tokens = draw(4), .chunk_rows = draw(4), .bundle_rows = 2};
+    const moe::Cut cut{.tile_m = 4,
+                       .tile_n = draw(4),
+                       .phase_tokens = draw(9),
+                       .slice_tokens = draw(4),
+                       .early_eighths = 4 * draw(2),
+                       .chunk_rows = draw(4),
+                       .bundle_rows = 2};
     const Roster roles{{draw(4)}, {world.nodes > 1 ? draw(2) : 0}, {draw(3)}};
     layout_ = Pass::make_layout(problem_, {cut, draw(3), draw(6)}, roles);
     const int launches = 2 + draw(3);
     for (int i = 0; i < launches; ++i) {
       launches_.emplace_back(problem_, kRoutings[random_.below(std::size(kRoutings))], random_.next());
+      launches_.back().layer().routing().set_phases(layout_.phase_tokens);
     }
   }
 
@@ -162,8 +168,8 @@ class MoeLayerSim {
       if (goes_on()) Base::multiply(tile);
     }
     template <class ToAt>
-    void return_rows(const moe::LayerTile& tile, int first, int some, const ToAt& to_at) {
-      if (goes_on()) Base::return_rows(tile, first, some, to_at);
+    void keep_places(int64_t row, int rows, const ToAt& to_at) {
+      if (goes_on()) Base::keep_places(row, rows, to_at);
     }
     void add(const Place& from) {
       if (goes_on()) Base::add(from);
@@ -242,10 +248,11 @@ struct DoesNotSettle : sim::SimMachine {
   using SimMachine::SimMachine;
   bool settle() { return true; }
 };
-struct DoesNotReturnItsRows : sim::SimMachine {
+template <uint32_t kWindow>
+struct DoesNotStoreIn : sim::SimMachine {
   using SimMachine::SimMachine;
   void store(const Place& to, uint64_t bytes) {
-    if (to.window != moe::kReturnedWindow) SimMachine::store(to, bytes);
+    if (to.window != kWindow) SimMachine::store(to, bytes);
   }
 };
 
@@ -259,7 +266,8 @@ TYPED_TEST(MoeLayerSimMutant, IsFound) {
   EXPECT_TRUE((is_found<TypeParam, DoesNotWaitFor<kReturned>>("visibility")));
   EXPECT_TRUE((is_found<TypeParam, DoesNotWaitFor<kRecordsLanded>>("visibility")));
   EXPECT_TRUE((is_found<TypeParam, DoesNotWaitFor<kSumsLanded>>("visibility")));
-  EXPECT_TRUE((is_found<TypeParam, DoesNotReturnItsRows>("visibility")));
+  EXPECT_TRUE((is_found<TypeParam, DoesNotStoreIn<moe::kResultsWindow>>("visibility")));
+  EXPECT_TRUE((is_found<TypeParam, DoesNotStoreIn<moe::kPlacesWindow>>("visibility")));
   EXPECT_TRUE((is_found<TypeParam, DoesNotSettle>("visibility")));
 }
 
@@ -274,13 +282,6 @@ struct DoesNotWaitForLaterBlocks : sim::SimMachine {
   }
   uint32_t last_ = 0;
 };
-template <uint32_t kWindow>
-struct DoesNotStoreIn : sim::SimMachine {
-  using SimMachine::SimMachine;
-  void store(const Place& to, uint64_t bytes) {
-    if (to.window != kWindow) SimMachine::store(to, bytes);
-  }
-};
 struct SendsTheSecondRowOfATokenTwice : sim::SimMachine {
   using SimMachine::SimMachine;
   void copy(const Place& to, Place from, uint64_t bytes) {
@@ -293,6 +294,7 @@ TEST(MoeBackwardSimMutant, IsFound) {
   EXPECT_TRUE((is_found<Backward, DoesNotWaitForLaterBlocks>("visibility")));
   EXPECT_TRUE((is_found<Backward, DoesNotStoreIn<moe::kScaledWindow>>("visibility")));
   EXPECT_TRUE((is_found<Backward, DoesNotStoreIn<moe::kPartsWindow>>("visibility")));
+  EXPECT_TRUE((is_found<Backward, DoesNotStoreIn<moe::kScoresWindow>>("visibility")));
   EXPECT_TRUE((is_found<Backward, SendsTheSecondRowOfATokenTwice>("result")));
 }
 

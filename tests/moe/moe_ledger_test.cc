@@ -26,12 +26,13 @@ struct NoBody {
   template <class M>
   void list(M&, int) {}
   template <class M>
-  void plan(M&) {}
+  void plan(M&, int) {}
   void multiply(const moe::ExpertTile&) {}
   void take_origins(const moe::ExpertTile&) {}
 };
 
-constexpr moe::Cut kCut{.tile_m = 4, .tile_n = 4, .slice_tokens = 3, .chunk_rows = 3, .bundle_rows = 2};
+constexpr moe::Cut kCut{
+    .tile_m = 4, .tile_n = 4, .phase_tokens = 4, .slice_tokens = 3, .chunk_rows = 3, .bundle_rows = 2};
 
 Roster roster(const WorldShape& world, int dispatch, int send, int compute) {
   return {{dispatch}, {world.nodes > 1 ? send : 0}, {compute}};

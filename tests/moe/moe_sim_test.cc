@@ -32,7 +32,13 @@ class MoeSim {
     const int max_tokens = draw(9);
     problem_ = moe_problem(world, local_experts, topk, max_tokens, 0, draw(3), draw(6));
     if (draw(4) == 1) problem_.shape.max_rows = draw(max_tokens * topk);  // some launches are refused then
-    const moe::Cut cut{.tile_m = 4, .tile_n = 4, .slice_tokens = draw(4), .chunk_rows = draw(4), .bundle_rows = 2};
+    const moe::Cut cut{.tile_m = 4,
+                       .tile_n = 4,
+                       .phase_tokens = draw(9),
+                       .slice_tokens = draw(4),
+                       .early_eighths = 4 * draw(2),
+                       .chunk_rows = draw(4),
+                       .bundle_rows = 2};
     const Roster roles{{draw(4)}, {world.nodes > 1 ? draw(2) : 0}, {draw(3)}};
     layout_ = moe::make_layout(problem_, cut, roles);
     launches_.emplace(layout_, problem_, 2 + draw(3), random_.next());

@@ -17,7 +17,9 @@ using tools::below;
 }  // namespace
 
 MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint64_t seed, std::optional<int64_t> tokens)
-    : problem_(problem), ranks_(problem.world.size()) {
+    : problem_(problem),
+      phase_tokens_(moe::phase_tokens_of(problem, DeviceKind::kCpu)),
+      ranks_(problem.world.size()) {
   Random random(seed);
   const MoeShape& shape = problem.shape;
   const auto number = [&] { return static_cast<float>(below(random, 5) - 2); };
@@ -41,10 +43,20 @@ int64_t MoeLaunchData::id_of(int rank, int64_t pair) const {
 }
 
 std::vector<MoeRow> MoeLaunchData::rows_of(int expert) const {
+  const WorldShape& world = problem_.world;
+  const int home = expert / problem_.local_experts();
   std::vector<MoeRow> rows;
-  for (int rank = 0; rank < problem_.world.size(); ++rank) {
-    for (int64_t pair = 0; pair < ranks_[rank].tokens * problem_.shape.topk; ++pair) {
+  const auto add = [&](int rank, int64_t first_token, int64_t end_token) {
+    for (int64_t pair = first_token * problem_.shape.topk; pair < end_token * problem_.shape.topk; ++pair) {
       if (id_of(rank, pair) == expert) rows.push_back({rank, pair});
+    }
+  };
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (world.same_node(rank, home)) add(rank, 0, ranks_[rank].tokens);
+  }
+  for (int64_t first = 0; first < problem_.shape.max_tokens; first += phase_tokens_) {
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (!world.same_node(rank, home)) add(rank, first, std::min(first + phase_tokens_, ranks_[rank].tokens));
     }
   }
   return rows;
@@ -119,15 +131,13 @@ std::vector<int64_t> MoeLaunchData::crossing(int rank, int node) const {
   std::vector<int64_t> tokens;
   const int per_node = problem_.local_experts() * problem_.world.ranks;
   if (node == problem_.world.node_of(rank)) return tokens;
-  for (int expert = node * per_node; expert < (node + 1) * per_node; ++expert) {
-    for (int64_t token = 0; token < ranks_[rank].tokens; ++token) {
-      int64_t first = INT64_MAX;
-      for (int slot = 0; slot < problem_.shape.topk; ++slot) {
-        const int64_t id = id_of(rank, token * problem_.shape.topk + slot);
-        if (id >= node * per_node && id < (node + 1) * per_node) first = std::min(first, id);
-      }
-      if (first == expert) tokens.push_back(token);
+  for (int64_t token = 0; token < ranks_[rank].tokens; ++token) {
+    bool crosses = false;
+    for (int slot = 0; slot < problem_.shape.topk; ++slot) {
+      const int64_t id = id_of(rank, token * problem_.shape.topk + slot);
+      crosses = crosses || (id >= 0 && id / per_node == node);
     }
+    if (crosses) tokens.push_back(token);
   }
   return tokens;
 }
@@ -152,14 +162,24 @@ std::vector<moe::Route> MoeLaunchData::list(const moe::Layout& layout, int rank)
 
 std::vector<uint32_t> MoeLaunchData::counts(const moe::Layout& layout, int rank) const {
   std::vector<uint32_t> words(layout.counts_bytes() / moe::kWord);
+  // A token counts in its phase and in all after it.
   for (int64_t pair = 0; pair < ranks_[rank].tokens * layout.topk; ++pair) {
-    if (const int64_t id = id_of(rank, pair); id >= 0) ++words[id];
+    const int64_t id = id_of(rank, pair);
+    for (int phase = layout.phase_of_token(pair / layout.topk); phase < layout.num_phases() && id >= 0; ++phase) {
+      ++words[layout.pairs_word(phase, static_cast<int>(id))];
+    }
   }
   uint32_t pairs = 0;
   for (int node = 0; node < layout.world.nodes; ++node) {
-    words[layout.crossing_word(node)] = static_cast<uint32_t>(crossing(rank, node).size());
+    for (const int64_t token : crossing(rank, node)) {
+      for (int phase = layout.phase_of_token(token); phase < layout.num_phases(); ++phase) {
+        ++words[layout.crossing_word(phase, node)];
+      }
+    }
     words[layout.first_pair_word(node)] = pairs;
-    for (int i = 0; i < layout.node_experts(); ++i) pairs += words[layout.first_expert_of_node(node) + i];
+    for (int i = 0; i < layout.node_experts(); ++i) {
+      pairs += words[layout.pairs_word(layout.last_phase(), layout.first_expert_of_node(node) + i)];
+    }
   }
   words[layout.first_pair_word(layout.world.nodes)] = pairs;
   return words;
@@ -199,13 +219,17 @@ MoeLaunches::MoeLaunches(const moe::Layout& layout, const moe::Problem& problem,
                                            std::vector<uint32_t>(layout.plan_bytes() / moe::kWord));
   for (int launch = 0; launch < launches; ++launch) {
     const Routing drawn = routing != nullptr ? *routing : kRoutings[random() % std::size(kRoutings)];
-    const MoeLaunchData& data = data_.emplace_back(problem, drawn, random());
+    MoeLaunchData& data = data_.emplace_back(problem, drawn, random());
+    data.set_phases(layout.phase_tokens);
     auto& counts = counts_.emplace_back();
     for (int rank = 0; rank < problem.world.size(); ++rank) counts.push_back(data.counts(layout, rank));
     std::vector<const uint32_t*> pointers;
     for (const auto& of : counts) pointers.push_back(of.data());
     for (int rank = 0; rank < problem.world.size(); ++rank) {
       moe::write_plan(layout, rank, pointers, plans[rank].data());
+      for (int batch = 0; batch < layout.num_batches(); ++batch) {
+        moe::write_batch(layout, rank, batch, pointers, plans[rank].data());
+      }
     }
     plans_.push_back(plans);
   }

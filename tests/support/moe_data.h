@@ -43,8 +43,12 @@ class MoeLaunchData {
   MoeRank& rank(int rank) { return ranks_[rank]; }
   const MoeRank& rank(int rank) const { return ranks_[rank]; }
 
-  int64_t id_of(int rank, int64_t pair) const;  // -1 too where it names no expert
-  std::vector<MoeRow> rows_of(int expert) const;
+  // Rows lie as on a CPU, unless something else is said here: as on a GPU, or as a layout has them.
+  void set_phases(int tokens) { phase_tokens_ = tokens; }
+  void set_phases(DeviceKind device) { phase_tokens_ = moe::phase_tokens_of(problem_, device); }
+
+  int64_t id_of(int rank, int64_t pair) const;    // -1 too where it names no expert
+  std::vector<MoeRow> rows_of(int expert) const;  // in their order
   int64_t rows_on(int rank) const;
   float exact(int expert, const MoeRow& row, int64_t col) const;
 
@@ -68,6 +72,7 @@ class MoeLaunchData {
 
  private:
   moe::Problem problem_;
+  int phase_tokens_;
   std::vector<MoeRank> ranks_;
 };
 
@@ -82,6 +87,7 @@ class MoeLaunches {
   const MoeLaunchData& operator[](uint64_t epoch) const { return data_[epoch - 1]; }
   int count() const { return static_cast<int>(data_.size()); }
 
+  const std::vector<uint32_t>& counts(uint64_t epoch, int rank) const { return counts_[epoch - 1][rank]; }
   uint32_t value(uint64_t epoch, const Place& place) const;
 
  private:

@@ -74,11 +74,11 @@ testing::AssertionResult MoeLayerData::is_right(int rank, const std::vector<floa
 
 uint64_t nvlink_bytes(const MoeLaunchData& data, const moe::LayerLayout& layout, int rank) {
   const WorldShape& world = layout.world;
-  uint64_t rows = 0;  // results of this rank's experts for ranks that delivered to it
-  for (int i = 0; i < layout.local_experts(); ++i) {
-    for (const MoeRow& row : data.rows_of(rank * layout.local_experts() + i)) {
-      rows += world.local_of(row.rank) != world.local_of(rank);
-    }
+  uint64_t rows = 0;  // results of rows that it delivered to others of its node
+  for (int expert = 0; expert < layout.experts; ++expert) {
+    const int there = layout.rank_of_expert(expert);
+    if (there == rank || !world.same_node(there, rank)) continue;
+    for (const MoeRow& row : data.rows_of(expert)) rows += world.local_of(row.rank) == world.local_of(rank);
   }
   return data.nvlink_bytes(layout, rank) + rows * (layout.row_bytes() + (layout.has_scores ? sizeof(float) : 0));
 }

@@ -53,7 +53,8 @@ TEST(RankWords, NoTwoPurposesShareAWord) {
   view.target_words = memory.data();
   for (int role = 0; role < kMostRoles; ++role) ++*settlers_of(view, role);
   ++*steps_of(view);
-  EXPECT_EQ(std::ranges::count(memory, 1u), kMostRoles + 1);
+  ++*looked_of(view);
+  EXPECT_EQ(std::ranges::count(memory, 1u), kMostRoles + 2);
 }
 
 }  // namespace

@@ -249,7 +249,7 @@ class BackwardCheckTest : public testing::TestWithParam<DataKind> {
   const int launch = GetParam() == DataKind::kUniform ? 0 : 1;
   const WorldShape world{1, kRanks};
   const tools::Row row = make_row(clamp);
-  const tools::MoePairs pairs{world, *row.moe, row.seed, launch};
+  const tools::MoePairs pairs{world, *row.moe, row.seed, launch, DeviceKind::kCpu};
   const BackwardData data = tools::backward_data_of(row, pairs, launch);
   runtime::HostDevice device{1};
   std::unique_ptr<tools::DataEngine> engine = tools::make_cpu_data_engine();

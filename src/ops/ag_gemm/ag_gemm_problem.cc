@@ -84,7 +84,7 @@ Roster choose_roles(const Problem& problem, const Split& asked, const Seats& sea
   const bool has_peers = problem.world.ranks > 1;
   const bool has_nodes = problem.world.nodes > 1;
   if (!asked.empty()) {
-    const RoleNeed needs[] = {{has_peers, true}, {has_nodes}, {}};
+    const RoleNeed needs[] = {{has_peers, RoleNeed::Inside::kMaybe}, {has_nodes}, {}};
     return checked_split("ag_gemm", problem.world, asked, Layout::kRoles, needs, seats);
   }
   // Inside a node copies cost no SM (docs/performance.md).  Between nodes they have to keep up with the network.

@@ -9,15 +9,15 @@
 
 namespace mk::moe {
 
-// Sum: a RowSum.
+// Sum: as for LayerBody.
 template <class Sum>
 class BackwardBody : public LayerBody<Sum> {
  public:
   using Base = LayerBody<Sum>;
 
   __device__ BackwardBody(const RankView& view, const BackwardLayout& layout, const BackwardOperands& operands,
-                          std::byte* scratch)
-      : Base(view, layout, operands.layer, scratch), layout_(layout), out_(operands.scores) {}
+                          std::byte* scratch, const Sum& sum = Sum())
+      : Base(view, layout, operands.layer, scratch, sum), layout_(layout), out_(operands.scores) {}
 
   __device__ void clear_sum() {
     Base::clear_sum();

@@ -65,29 +65,23 @@ class BackwardHostBody : public LayerHostBody<T, Resolve> {
   void multiply(const LayerTile& tile) {
     const Range cols = block_range(layout_.n, layout_.tile_n, tile.col_block);
     const T* const w13 = static_cast<const T*>(this->own_.w13) + tile.expert * 2 * layout_.inter * layout_.n;
-    this->results_.resize(tile.rows * cols.count);
-    for (int i = 0; i < tile.rows; ++i) {
-      const T* const a = this->elements(layout_.activation_at(this->rank_, tile.row + i));
-      for (int64_t col = 0; col < cols.count; ++col) {
+    for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
+      const T* const a = this->elements(layout_.activation_at(this->rank_, row));
+      T* const to = this->elements(layout_.result_at(this->rank_, row));
+      for (int64_t col = cols.first; col < cols.first + cols.count; ++col) {
         float sum = 0;
-        for (int64_t k = 0; k < 2 * layout_.inter; ++k) {
-          sum += to_float(a[k]) * to_float(w13[k * layout_.n + cols.first + col]);
-        }
-        this->results_[i * cols.count + col] = from_float<T>(sum);
+        for (int64_t k = 0; k < 2 * layout_.inter; ++k) sum += to_float(a[k]) * to_float(w13[k * layout_.n + col]);
+        to[col] = from_float<T>(sum);
       }
     }
   }
 
-  template <class ToAt>
-  void return_rows(const LayerTile& tile, int first, int some, const ToAt& to_at) {
-    Base::return_rows(tile, first, some, to_at);
-    if (tile.col_block > 0) return;
-    for (int i = 0; i < some; ++i) {
-      const auto* const parts =
-          reinterpret_cast<const float*>(this->resolve_(layout_.part_at(this->rank_, tile.row + first + i)));
+  void make_scores(const LayerTile& tile) {
+    for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
+      const auto* const parts = reinterpret_cast<const float*>(this->resolve_(layout_.part_at(this->rank_, row)));
       float score = 0;
       for (int part = 0; part < layout_.act_blocks(); ++part) score += parts[part];
-      *reinterpret_cast<float*>(this->resolve_(layout_.score_in(to_at(i)))) = score;
+      *reinterpret_cast<float*>(this->resolve_(layout_.score_at(this->rank_, row))) = score;
     }
   }
 

@@ -12,11 +12,12 @@
 #include "ops/moe/moe_backward_protocol.h"
 #include "ops/moe/moe_backward_sm90.h"
 #include "ops/moe/own_sums.cuh"
-#include "ops/moe/row_returner.cuh"
+#include "ops/moe/store_part.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_mixed_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
+#include "target/sm90/in_step.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/tile_queue.cuh"
@@ -64,6 +65,7 @@ struct BackwardParams {
   CUtensorMap x_across;
   CUtensorMap dout_across;
   CUtensorMap scaled_across;
+  CUtensorMap results;
   CUtensorMap dw13;
   CUtensorMap dw2;
   const Route* origins;
@@ -102,11 +104,13 @@ __device__ void load_tiles(const BackwardParams& p, const Post& post, int worker
     if (sm90::is_one_lane()) giver.give(next);
     __syncwarp();
   };
+  sm90::TilesInStep steps(p.view, post);
   bool alive = true;
   bool was_second = false;
   const bool goes_on = for_each_tile(machine, p.layout, post, [&](const LayerTile& tile) {
     if (tile.is_second && !was_second) give({.is_turn = true});
     was_second = tile.is_second;
+    steps.next(machine.epoch(), tile.number, tile.is_second ? 2 * p.layout.inter : p.layout.k);
     alive = alive && load_step(machine, p.layout, tile);
     give({.tile = {tile}, .is_here = alive});
     const sm90::TileCoords at{
@@ -167,7 +171,7 @@ __device__ BackwardGates<Element, Clamp> gates_of(const BackwardParams& p, const
 }
 
 template <class Config, class Element>
-__device__ void multiply_tiles(const BackwardParams& p, BackwardShared<Config, Element>& shared) {
+__device__ __forceinline__ void multiply_tiles(const BackwardParams& p, BackwardShared<Config, Element>& shared) {
   using Chain = sm90::MixedMathsJob<Config, Element, BOrder::kKN, sm90::NoBoxes<Config>, RowsOfDx<Config>>;
   using Weights = sm90::MathsJob<Config, Element, BOrder::kKN, sm90::Staging::kTensor, RowsOfDx<Config>>;
   sm90::TileTaker<QueuedBackwardTile> tiles(shared.tiles);
@@ -205,46 +209,74 @@ __device__ void store_weight(const BackwardParams& p, const WeightTile& tile, bo
   });
 }
 
+// The body of tell_returned.
+struct Scores {
+  const RankView& view;
+  const BackwardLayout& layout;
+
+  // A lane for each row; in the order of its parts.
+  __device__ void make_scores(const LayerTile& tile) const {
+    const auto floats = [&](const Place& at) {
+      return reinterpret_cast<float*>(view.windows.resolve(layout.world, at));
+    };
+    for (int64_t row = tile.row + threadIdx.x % 32; row < tile.row + tile.rows; row += 32) {
+      const float* const parts = floats(layout.part_at(view.rank, row));
+      float score = 0;
+#pragma unroll 1
+      for (int part = 0; part < layout.act_blocks(); ++part) score += __ldcg(parts + part);
+      *floats(layout.score_at(view.rank, row)) = score;
+    }
+  }
+};
+
 // One warp, number `part` of those that store.
 template <class Config, class Element>
 __device__ void store_tiles(const BackwardParams& p, const Post& post, int worker,
                             BackwardShared<Config, Element>& shared, int part) {
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
-  RowReturner<Config, Element, RowsOfDx<Config>, BackwardLayout> returner(p.view, p.layout, shared.gemm, part);
+  sm90::prefetch_tensor_map(&p.results);
+  using Machine = sm90::Sm90Machine<sm90::WarpCrew>;
+  Machine machine(p.view, post, worker, {}, sm90::NoPace());
+  StorePart<Config, Element> own(shared.gemm, part);
+  Scores scores{p.view, p.layout};
   sm90::TileTaker<QueuedBackwardTile> tiles(shared.tiles);
   QueuedBackwardTile next;
   while (tiles.take(next)) {
     if (next.is_turn) continue;
     if (next.is_weight) {
-      store_weight<Config>(p, next.tile, next.is_here, returner.job());
+      store_weight<Config>(p, next.tile, next.is_here, own.job());
       __syncwarp();
       continue;
     }
-    const LayerTile tile = returner.part_of(static_cast<const LayerTile&>(next.tile));
-    const bool has_rows = next.is_here && tile.rows > 0;
-    if (!tile.is_second) {
-      returner.job().template read<sm90::NoBoxes<Config>>([](const Element*, int, int) {});
-      if (has_rows) tell_activated(machine, p.layout, tile);
-    } else if (has_rows) {
-      return_rows(machine, p.layout, tile, returner);
+    const LayerTile tile = own.part_of(static_cast<const LayerTile&>(next.tile));
+    const bool is_void = !next.is_here || tile.rows == 0;
+    if (tile.is_second) {
+      const Deliverers<Machine> deliverers(machine, p.layout, tile);
+      own.template store<RowsOfDx<Config>>(&p.results, tile, is_void);
+      if (!is_void) tell_returned(machine, p.layout, tile, deliverers, scores);
     } else {
-      returner.drop();
+      own.job().template read<sm90::NoBoxes<Config>>([](const Element*, int, int) {});
+      if (!is_void) tell_activated(machine, p.layout, tile);
     }
   }
-  if (sm90::is_one_lane()) returner.job().finish_reads();
+  if (sm90::is_one_lane()) own.job().finish_reads();
   machine.close();
 }
 
-// What a warp that is a worker does: of a communication block, or inside a compute block.
-template <class Element, bool kIsInside>
-__device__ auto communication(const BackwardParams& p) {
+// What a warp that is a worker does: one of a communication block sends, one inside a compute block dispatches.
+template <class Element>
+__device__ auto sending(const BackwardParams& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
-    BackwardBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, pieces.data);
-    if constexpr (kIsInside) {
-      dispatch(machine, static_cast<const Layout&>(p.layout), post, body);
-    } else {
-      communicate(machine, p.layout, post, body);
-    }
+    if (!send_all(machine, p.layout, post)) return;
+    const sm90::PieceSum<Element> sum(pieces, machine.num_copied());
+    BackwardBody<sm90::PieceSum<Element>> body(p.view, p.layout, p.operands, nullptr, sum);
+    return_sums(machine, p.layout, post, body);
+  };
+}
+template <class Element>
+__device__ auto dispatching(const BackwardParams& p) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+    BackwardBody<sm90::NoSum> body(p.view, p.layout, p.operands, pieces.data);
+    dispatch(machine, p.layout, post, body);
   };
 }
 
@@ -267,10 +299,10 @@ __device__ __forceinline__ void compute_block(const BackwardParams& p, const Pos
   const int part = static_cast<int>(threadIdx.x) / 32 - 1;
   if (part < kStoreWarps<Config>) {
     store_tiles<Config, Element>(p, post, worker, shared, part);
-  } else if (threadIdx.x >= 96 && p.layout.roles.has_inside()) {
+  } else if (threadIdx.x >= 96) {
     const Post inside = p.layout.roles.post_inside(1, post.index);
     sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(),
-                                   communication<Element, true>(p));
+                                   dispatching<Element>(p));
   }
 }
 
@@ -284,7 +316,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_backward_kernel(const
     const Post post{Layout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element>(p, post, roles.compute_worker(compute), memory);
   } else {
-    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, communication<Element, false>(p));
+    sm90::run_communication_block<sm90::NoPace>(p.view, roles, {}, memory, sending<Element>(p));
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);
@@ -327,6 +359,10 @@ BackwardParams params_of(const BackwardLayout& layout, const RankView& view, con
   params.x_across = across(x, layout.k);
   params.dout_across = across(dout, layout.k);
   params.scaled_across = across(params.scaled_made, layout.inter);
+  const sm90::RaggedRows results{
+      .cols = layout.n, .rows = layout.max_rows, .box_rows = RowsOfDx<Config>::kRows};
+  params.results =
+      sm90::make_ragged_map(plan.window(kResultsWindow, view.rank), dtype, results, RowsOfDx<Config>::kCols);
   params.dw13 = out(args.dw13, 2 * layout.inter);
   params.dw2 = out(args.dw2, layout.k);
   return params;

@@ -9,8 +9,9 @@
 
 namespace mk::moe {
 
-constexpr uint32_t kScaledWindow = kFirstOperatorWindow + 18;  // [row] weight · silu(gate) ∘ up
-constexpr uint32_t kPartsWindow = kFirstOperatorWindow + 19;   // [row][act_blocks] fp32: parts of the row's score
+constexpr uint32_t kScaledWindow = kFirstOperatorWindow + 19;  // [row] weight · silu(gate) ∘ up
+constexpr uint32_t kPartsWindow = kFirstOperatorWindow + 20;   // [row][act_blocks] fp32: parts of the row's score
+constexpr uint32_t kScoresWindow = kFirstOperatorWindow + 21;  // [row] fp32: the score
 
 enum : int { kDoutPart, kXPart };  // of a token
 
@@ -24,6 +25,10 @@ struct BackwardLayout : LayerLayout {
   MK_HD constexpr uint64_t parts_bytes() const { return act_blocks() * sizeof(float); }
   MK_HD constexpr Place part_at(int rank, int64_t row, int col_block = 0) const {
     return {kPartsWindow, rank, static_cast<uint64_t>(row) * parts_bytes() + col_block * sizeof(float)};
+  }
+
+  MK_HD constexpr Place score_at(int rank, int64_t row) const {
+    return {kScoresWindow, rank, static_cast<uint64_t>(row) * sizeof(float)};
   }
 
   // Tiles of dw13 and of dw2, of one expert.

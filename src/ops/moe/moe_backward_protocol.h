@@ -23,6 +23,27 @@ struct WeightTile : LayerTile {
   int row_block = 0;  // of the gradient
 };
 
+// Calls visit(expert, its first row, its rows, its first block) for all experts of the rank, in order, until it returns
+// false.
+MK_PROTOCOL
+template <Machine M, class Visit>
+MK_HD bool for_each_expert(M& m, const Layout& layout, Visit&& visit) {
+  const int own = m.world().local_of(m.rank()) * layout.local_experts();
+  const auto column = [&](int first, int some, int word) {
+    return m.read_list(layout.plan_at(m.rank(), layout.expert_word(own + first) + word), some, 4 * kWord);
+  };
+  for (int first = 0; first < layout.local_experts(); first += kMostValues) {
+    const int some = min_of(kMostValues, layout.local_experts() - first);
+    const auto first_rows = column(first, some, 0);
+    const auto rows = column(first, some, 1);
+    const auto first_blocks = column(first, some, 2);
+    for (int i = 0; i < some; ++i) {
+      if (!visit(first + i, int64_t{first_rows[i]}, int64_t{rows[i]}, static_cast<int>(first_blocks[i]))) return false;
+    }
+  }
+  return true;
+}
+
 // Calls body(tile) for the tiles of one worker, in order, until body returns false.  After for_each_tile.
 MK_PROTOCOL
 template <Machine M, class Body>
@@ -33,7 +54,7 @@ MK_HD bool for_each_weight_tile(M& m, const BackwardLayout& layout, const Post& 
   const int64_t all = each * layout.local_experts();
   int64_t next = post.index;
   return for_each_expert(
-      m, layout, 0, layout.local_experts(), [&](int expert, int64_t first_row, int64_t rows, int first_block) {
+      m, layout, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
         for (; next < (expert + 1) * each; next += post.count) {
           const int64_t in_expert = next - expert * each;
           const bool is_second = in_expert >= first;

@@ -23,7 +23,7 @@ Layout layout_on(const runtime::Device& device, const Problem& problem, const Sp
 Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats) {
   const bool has_nodes = world.nodes > 1;
   if (!asked.empty()) {
-    const RoleNeed needs[] = {{true, /*may_be_inside=*/true}, {has_nodes}, {}};
+    const RoleNeed needs[] = {{true, RoleNeed::Inside::kAlways}, {has_nodes}, {}};
     return checked_split(op, world, asked, Layout::kRoles, needs, seats);
   }
   if (seats.sharing == 1) return filled_up(world, {{1}, {has_nodes ? 1 : 0}, {1}}, seats);
@@ -33,11 +33,21 @@ Roster choose_roles(const char* op, const WorldShape& world, const Split& asked,
 
 // On a GPU: high tiles where experts have many rows, and a slice for each worker, but at least two warps of pairs.
 Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
-  if (device != DeviceKind::kCuda) return {};
+  Cut cut{.phase_tokens = phase_tokens_of(problem, device)};
+  if (device != DeviceKind::kCuda) return cut;
   const MoeShape& shape = problem.shape;
   const int64_t expected = shape.max_tokens * problem.world.size() * shape.topk / shape.experts;
-  Cut cut{.tile_m = 128, .tile_n = 256, .chunk_rows = 32, .bundle_rows = 8};
-  const int64_t shared = ceil_div<int64_t>(shape.max_tokens, roles.count(Layout::kDispatch));
+  cut.tile_m = 128;
+  cut.tile_n = 256;
+  // Large bundles where an expert gets many rows of a batch, and large chunks where every worker has some all the same.
+  const int64_t rows = int64_t{cut.phase_tokens} * shape.topk / shape.experts;
+  cut.bundle_rows = rows >= 128 ? 32 : rows >= 64 ? 16 : 8;
+  const int64_t senders = std::max(1, roles.count(Layout::kSend));
+  cut.chunk_rows = static_cast<int>(std::min<int64_t>(32, ceil_div(shape.max_tokens, 2 * senders)));
+  // The first worker does not list.
+  const int64_t listing = std::max(1, roles.count(Layout::kDispatch) - 1);
+  const int64_t workers_of_phase = listing * cut.phase_tokens / shape.max_tokens;
+  const int64_t shared = ceil_div<int64_t>(cut.phase_tokens, std::max<int64_t>(1, workers_of_phase));
   cut.slice_tokens = static_cast<int>(std::max<int64_t>(shared, ceil_div(64, shape.topk)));
   if (expected <= 64) {
     cut.tile_m = 64;
@@ -59,10 +69,14 @@ Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) 
   layout.element_bytes = static_cast<int>(size_of(problem.dtype));
   layout.tile_m = cut.tile_m;
   layout.tile_n = cut.tile_n;
-  layout.slice_tokens = cut.slice_tokens;
+  layout.phase_tokens = static_cast<int>(
+      problem.world.nodes == 1 ? shape.max_tokens : std::min<int64_t>(cut.phase_tokens, shape.max_tokens));
+  layout.slice_tokens = std::min(cut.slice_tokens, layout.phase_tokens);
+  layout.early_eighths = cut.early_eighths;
   layout.chunk_rows = cut.chunk_rows;
   layout.bundle_rows = cut.bundle_rows;
   layout.roles = roles;
+  layout.prepare();
   return layout;
 }
 

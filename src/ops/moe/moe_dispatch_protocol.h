@@ -2,9 +2,9 @@
 // ops/moe/moe_dispatch_protocol.h — who waits for what, and tells whom, while tokens travel to their experts.
 //
 //   role       waits for                                      tells
-//   dispatch   histograms, summed, of this rank's workers;    histograms, summed, listed; counted[this rank] at the
-//              counted[rank], of all ranks                    node and at the rails (put); counted[rail peer] at the
-//                                                             node; planned
+//   dispatch   histograms, summed, of this rank's workers;    histograms, summed, listed; counted[this rank] here, at
+//              counted[rank], of all ranks                    the node and at the rails (put); counted[rail peer] at
+//                                                             the node; planned
 //              then planned; listed; list_landed[node] and    arrived[block] at the expert's rank
 //              landed[node, chunk] of what crossed
 //   send       listed; counted[rail peer]                     list_landed[node], landed[node, chunk] at the rail
@@ -12,8 +12,8 @@
 //   compute    planned; arrived[block] of its tile            nothing: the result is written
 //
 // A rank delivers rows inside its own node only: its own tokens, and those that its rail peers put here.  A token
-// crosses to another node once, whatever it has there.  Tokens cross in the order of their first expert there, so that
-// what an expert needs first comes first.
+// crosses to another node once, whatever it has there.  Tokens cross in their order, a phase to all nodes before the
+// next, and tiles are computed in the order in which phases arrive: no expert waits for the last token.
 //
 // arrived counts rows over all launches.  How many a launch brings differs, so the plan keeps what is due in memory.
 //
@@ -39,7 +39,7 @@ namespace mk::moe {
 // All stamps of a launch are this one.
 MK_HD constexpr uint64_t here_in(uint64_t epoch) { return stamp_of(epoch, 1); }
 
-// This rank's Counts, to the node and to the rails.
+// This rank's Counts, to its own workers, to the node and to the rails.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool publish(M& m, const Layout& layout) {
@@ -53,6 +53,7 @@ MK_HD bool publish(M& m, const Layout& layout) {
                   .stamp = here_in(m.epoch())};
     if (!m.put(put, -1)) return false;
   }
+  m.stamp(Signal{m.rank(), layout.counted(m.rank(), m.epoch())}, here_in(m.epoch()));
   for (int step = 1; step < m.world().ranks; ++step) {
     const int peer = peer_at(m.world(), m.rank(), step);
     m.copy(layout.counts_at(peer, m.rank(), m.epoch()), own, layout.counts_bytes());
@@ -84,15 +85,22 @@ MK_HD bool pass_on_counts(M& m, const Layout& layout) {
   return true;
 }
 
+// This worker's part of the plan.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD bool make_plan(M& m, const Layout& layout, Body& body) {
+MK_HD bool make_plan(M& m, const Layout& layout, const Post& post, Body& body) {
   for (int rank = 0; rank < m.world().size(); ++rank) {
-    if (rank != m.rank() && !wait_for_counts(m, layout, rank)) return false;
+    if (!wait_for_counts(m, layout, rank)) return false;
   }
-  body.plan(m);
+  body.plan(m, post.index);
   m.add(Signal{m.rank(), layout.planned()}, 1);
   return true;
+}
+
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool wait_for_plan(M& m, const Layout& layout) {
+  return m.wait(layout.planned(), m.epoch() * layout.num_planners(), -1);
 }
 
 // Tells that this worker is done with its part, and waits until all dispatch workers of the rank are.
@@ -104,14 +112,14 @@ MK_HD bool join(M& m, const Post& post, uint32_t signal) {
 }
 
 // Counting sort of this rank's pairs by expert: workers count slices of tokens, sum experts over the slices, and list
-// their slices.  The first worker also tells all ranks the counts and makes the plan.
+// their slices.  The first worker also tells all ranks the counts, and the first few make the plan.
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool route(M& m, const Layout& layout, const Post& post, Body& body) {
   const int slices = layout.num_slices(body.tokens());
   for (int slice = post.index; slice < slices; slice += post.count) body.count(m, slice);
   if (!join(m, post, layout.histograms())) return false;
-  for (int expert = post.index; expert < layout.experts; expert += post.count) body.sum(m, expert);
+  for (int word = post.index; word < layout.histogram_words(); word += post.count) body.sum(m, word);
   if (!join(m, post, layout.summed())) return false;
   if (post.index == 0) {
     body.total(m);
@@ -120,7 +128,8 @@ MK_HD bool route(M& m, const Layout& layout, const Post& post, Body& body) {
   const int apart = post.count > 1 ? 1 : 0;  // others list meanwhile, if there are any
   for (int slice = post.index - apart; slice >= 0 && slice < slices; slice += post.count - apart) body.list(m, slice);
   m.add(Signal{m.rank(), layout.listed()}, 1);
-  return post.index != 0 || (pass_on_counts(m, layout) && make_plan(m, layout, body));
+  if (post.index == 0 && !pass_on_counts(m, layout)) return false;
+  return post.index >= layout.num_planners() || make_plan(m, layout, post, body);
 }
 
 MK_PROTOCOL
@@ -150,29 +159,62 @@ MK_HD bool send_chunk(M& m, const Layout& layout, int peer, int chunk, int64_t f
                chunk);
 }
 
+// Chunks of what crosses from rank `of` to `node`: those that are complete with this phase.
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool send_to(M& m, const Layout& layout, const Post& post, int step) {
-  const int peer = rail_peer_at(m.world(), m.rank(), step);
-  const int there = m.world().node_of(peer);
+MK_HD Range chunks_of_phase(M& m, const Layout& layout, int of, int node, int phase) {
+  const auto rows_until = [&](int until) {
+    const int word = layout.crossing_word(until, node);
+    return static_cast<int>(m.read(layout.counts_at(m.rank(), of, m.epoch(), word)));
+  };
+  const int first = phase == 0 ? 0 : layout.by.chunk_rows.quotient(rows_until(phase - 1));
+  const int more = phase == layout.last_phase() ? layout.chunk_rows - 1 : 0;  // the last one may be smaller
+  return {first, layout.by.chunk_rows.quotient(rows_until(phase) + more) - first};
+}
+
+// Calls body(chunk) for those chunks that are this worker's, until it returns false.
+MK_PROTOCOL
+template <class Body>
+MK_HD bool for_each_own(const Range& chunks, const Post& post, Body&& body) {
+  const int first = static_cast<int>(chunks.first);
+  for (int chunk = first + wrap(post.index - first, post.count); chunk < first + chunks.count; chunk += post.count) {
+    if (!body(chunk)) return false;
+  }
+  return true;
+}
+
+// All that crosses; also(peer) is called once for each peer that gets tokens, before the first of them.
+MK_PROTOCOL
+template <Machine M, class Also>
+MK_HD bool send_tokens(M& m, const Layout& layout, const Post& post, const Also& also) {
   const int here = m.world().node_of(m.rank());
   const auto own = [&](int word) { return m.read(layout.counts_at(m.rank(), m.rank(), m.epoch(), word)); };
-  if (!wait_for_counts(m, layout, peer)) return false;
-  const uint32_t first_pair = own(layout.first_pair_word(there));
-  const uint32_t pairs = own(layout.first_pair_word(there + 1)) - first_pair;
-  if (pairs == 0) return true;
-  if (step % post.count == post.index && !m.put(Put{.from = layout.list_at(m.rank(), first_pair),
-                                                    .to = layout.list_in_at(peer, here, 0),
-                                                    .bytes = pairs * sizeof(Route),
-                                                    .signal = {peer, layout.list_landed(here)},
-                                                    .stamp = here_in(m.epoch())},
-                                                peer)) {
-    return false;
+  for (int step = 1; step < m.world().nodes; ++step) {
+    const int peer = rail_peer_at(m.world(), m.rank(), step);
+    const int there = m.world().node_of(peer);
+    if (!wait_for_counts(m, layout, peer)) return false;
+    const uint32_t first_pair = own(layout.first_pair_word(there));
+    const uint32_t pairs = own(layout.first_pair_word(there + 1)) - first_pair;
+    if (pairs == 0 || step % post.count != post.index) continue;
+    const Put list{.from = layout.list_at(m.rank(), first_pair),
+                   .to = layout.list_in_at(peer, here, 0),
+                   .bytes = pairs * sizeof(Route),
+                   .signal = {peer, layout.list_landed(here)},
+                   .stamp = here_in(m.epoch())};
+    if (!m.put(list, peer) || !also(peer)) return false;
   }
-  const int64_t rows = own(layout.crossing_word(there));
-  for (int chunk = post.index; int64_t{chunk} * layout.chunk_rows < rows; chunk += post.count) {
-    const Range range = block_range(rows, layout.chunk_rows, chunk);
-    if (!send_chunk(m, layout, peer, chunk, range.first, range.count)) return false;
+  for (int phase = 0; phase < layout.num_phases(); ++phase) {
+    for (int step = 1; step < m.world().nodes; ++step) {
+      const int peer = rail_peer_at(m.world(), m.rank(), step);
+      const int there = m.world().node_of(peer);
+      const Range chunks = chunks_of_phase(m, layout, m.rank(), there, phase);
+      const int64_t rows = own(layout.crossing_word(layout.last_phase(), there));
+      const bool is_sent = for_each_own(chunks, post, [&](int chunk) {
+        const Range range = block_range(rows, layout.chunk_rows, chunk);
+        return send_chunk(m, layout, peer, chunk, range.first, range.count);
+      });
+      if (!is_sent) return false;
+    }
   }
   return true;
 }
@@ -181,38 +223,36 @@ MK_PROTOCOL
 template <Machine M>
 MK_HD void send(M& m, const Layout& layout, const Post& post) {
   if (!wait_for_lists(m, layout)) return;
-  for (int step = 1; step < m.world().nodes; ++step) {
-    if (!send_to(m, layout, post, step)) return;
-  }
-  m.settle();
+  if (send_tokens(m, layout, post, [](int) { return true; })) m.settle();
 }
 
-// Bundle `number` of a visit: a part of the rows that tokens of one source bring to one expert.
+// Bundle `number` of a visit: a part of the rows that tokens of one batch bring to one expert.
 MK_PROTOCOL
-template <Machine M>
-MK_HD bool deliver_bundle(M& m, const Layout& layout, int step, int visit, int number) {
+template <Machine M, class Also>
+MK_HD bool deliver_bundle(M& m, const Layout& layout, int batch, int visit, int number, const Also& also) {
+  const int step = layout.step_of_batch(batch);
   const int in_node = layout.expert_at_visit(m.rank(), visit);
   const int node = layout.source_node_at(m.rank(), step);
   const int to = m.world().rank_at(m.world().node_of(m.rank()), in_node / layout.local_experts());
-  const auto source = m.read_list(layout.plan_at(m.rank(), layout.source_word(step, visit)), 3, kWord);
+  const auto source = m.read_list(layout.plan_at(m.rank(), layout.source_word(batch, visit)), 3, kWord);
   const auto expert = m.read_list(layout.plan_at(m.rank(), layout.expert_word(in_node)), 3, kWord);
-  const int64_t first_listed = source[0];
-  const int64_t offset = source[1];
-  const int64_t end = offset + source[2];
-  const int64_t height = layout.bundle_rows;
-  const int64_t grid = (offset / height + number) * height;
-  const int64_t first = grid < offset ? offset : grid;
+  const uint32_t offset = source[1];
+  const uint32_t end = offset + source[2];
+  const auto height = static_cast<uint32_t>(layout.bundle_rows);
+  const uint32_t grid = (offset / height + number) * height;
+  const uint32_t first = max_of(grid, offset);
   const int rows = static_cast<int>(min_of(end, grid + height) - first);
-  const int64_t row = expert[0] + first;
-  const uint32_t block = expert[2] + static_cast<uint32_t>(first / layout.tile_m);
+  const int64_t row = int64_t{expert[0]} + first;
+  const uint32_t block = expert[2] + layout.blocks_until(first);
 
-  const int64_t listed = first_listed + first - offset;
+  const int64_t listed = int64_t{source[0]} + first - offset;
   const Place list = step == 0 ? layout.list_at(m.rank(), listed) : layout.list_in_at(m.rank(), node, listed);
   if (step > 0 && !m.wait_stamp(layout.list_landed(node), here_in(m.epoch()), row)) return false;
   const auto from = m.read_list(list, rows, sizeof(Route));  // their first words
   for (int i = 0, chunk = -1; step > 0 && i < rows; ++i) {
-    if (static_cast<int>(from[i]) / layout.chunk_rows == chunk) continue;
-    chunk = static_cast<int>(from[i]) / layout.chunk_rows;
+    const int next = layout.by.chunk_rows.quotient(static_cast<int>(from[i]));
+    if (next == chunk) continue;
+    chunk = next;
     if (!m.wait_stamp(layout.landed(node, chunk), here_in(m.epoch()), row)) return false;
   }
   for (int part = 0; part < layout.parts; ++part) {
@@ -220,7 +260,9 @@ MK_HD bool deliver_bundle(M& m, const Layout& layout, int step, int visit, int n
       return step == 0 ? layout.token_at(m.rank(), from[i], part) : layout.incoming_at(m.rank(), node, from[i], part);
     });
   }
-  m.copy(layout.origin_at(to, row), list, rows * sizeof(Route));
+  static_assert(kMostValues * sizeof(Route) <= kMostFewBytes);
+  copy_few(m, layout.origin_at(to, row), list, rows * sizeof(Route));
+  also(list, node, row, rows);
   m.add(Signal{to, layout.arrived(static_cast<int>(block))}, rows);
   return true;
 }
@@ -236,7 +278,7 @@ MK_HD bool wait_for_landings(M& m, const Layout& layout, const Post& post) {
     const auto sent = [&](int word) { return m.read(layout.counts_at(m.rank(), source, m.epoch(), word)); };
     if (sent(layout.first_pair_word(here + 1)) == sent(layout.first_pair_word(here))) continue;
     if (!m.wait_stamp(layout.list_landed(node), here_in(m.epoch()), -1)) return false;
-    const int64_t rows = sent(layout.crossing_word(here));
+    const int64_t rows = sent(layout.crossing_word(layout.last_phase(), here));
     for (int chunk = post.index; int64_t{chunk} * layout.chunk_rows < rows; chunk += post.count) {
       if (!m.wait_stamp(layout.landed(node, chunk), here_in(m.epoch()), chunk)) return false;
     }
@@ -244,35 +286,62 @@ MK_HD bool wait_for_landings(M& m, const Layout& layout, const Post& post) {
   return true;
 }
 
-// Bundles are numbered through all visits, and workers take them in turn.
+// Bundles of a batch: those for blocks of the first pass, or the others.
+enum class Bundles { kAll, kEarly, kLate };
+
+// Calls deliver(batch, visit, bundle) for bundles in their order, those of one worker, until it returns false.  Bundles are
+// numbered through all visits, and workers take them in turn.
 MK_PROTOCOL
-template <Machine M>
-MK_HD bool deliver(M& m, const Layout& layout, const Post& post) {
-  if (!m.wait(layout.planned(), m.epoch(), -1) || !wait_for_lists(m, layout)) return false;
-  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return wait_for_landings(m, layout, post);
+template <Machine M, class Deliver>
+MK_HD bool for_each_bundle(M& m, const Layout& layout, const Post& post, const Deliver& deliver) {
   int64_t next = post.index;  // bundle of this worker
   int64_t before = 0;
-  for (int step = 0; step < m.world().nodes; ++step) {
+  const auto visit_all = [&](int batch, Bundles which) {
     for (int first = 0; first < layout.node_experts(); first += kMostValues) {
       const int some = min_of(kMostValues, layout.node_experts() - first);
-      const auto bundles = m.read_list(layout.plan_at(m.rank(), layout.bundles_word(step, first)), some, kWord);
+      const auto bundles = m.read_list(layout.plan_at(m.rank(), layout.bundles_word(batch, first)), some, kWord);
+      const auto early = m.read_list(layout.plan_at(m.rank(), layout.source_word(batch, first) + 3), some, 4 * kWord);
       for (int i = 0; i < some; ++i) {
-        const int64_t end = before + bundles[i];
+        const int64_t begin = which == Bundles::kLate ? early[i] : 0;
+        const int64_t end = before + (which == Bundles::kEarly ? early[i] : bundles[i]) - begin;
         for (; next < end; next += post.count) {
-          if (!deliver_bundle(m, layout, step, first + i, static_cast<int>(next - before))) return false;
+          if (!deliver(batch, first + i, static_cast<int>(begin + next - before))) return false;
         }
         before = end;
       }
     }
+    return true;
+  };
+  const bool is_split = layout.world.nodes > 1 && layout.early_eighths < 8;
+  if (!visit_all(0, is_split ? Bundles::kEarly : Bundles::kAll)) return false;
+  for (int batch = 1; batch < layout.num_batches(); ++batch) {
+    if (!visit_all(batch, Bundles::kAll)) return false;
+    if (is_split && batch == layout.num_batches() / 2 && !visit_all(0, Bundles::kLate)) return false;
   }
   return true;
 }
 
+// also(list, node, row, rows) is called for each bundle, before its rows are told of.
+MK_PROTOCOL
+template <Machine M, class Also>
+MK_HD bool deliver(M& m, const Layout& layout, const Post& post, const Also& also) {
+  if (!wait_for_plan(m, layout) || !wait_for_lists(m, layout)) return false;
+  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return wait_for_landings(m, layout, post);
+  return for_each_bundle(m, layout, post, [&](int batch, int visit, int number) {
+    return deliver_bundle(m, layout, batch, visit, number, also);
+  });
+}
+
+MK_PROTOCOL
+template <Machine M, class Body, class Also>
+MK_HD void dispatch(M& m, const Layout& layout, const Post& post, Body& body, const Also& also) {
+  if (!route(m, layout, post, body) || !deliver(m, layout, post, also)) return;
+  if (m.world().nodes > 1) m.settle();
+}
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void dispatch(M& m, const Layout& layout, const Post& post, Body& body) {
-  if (!route(m, layout, post, body) || !deliver(m, layout, post)) return;
-  if (m.world().nodes > 1) m.settle();
+  dispatch(m, layout, post, body, [](const Place&, int, int64_t, int) {});
 }
 
 // Neighbours in the walk over an expert's tiles are below each other, in bands of so many: they share its weights,
@@ -290,25 +359,67 @@ struct ExpertTile {
   int64_t after = 0;  // tiles of the same worker that follow
 };
 
-// Calls visit(expert, its first row, its rows, its first block) for experts [begin, end) of the rank, in order, until
-// it returns false.
+// Blocks of an expert that are visited one after the other: `blocks` of those from first_block on, which is the first of
+// the expert.
+struct Segment {
+  int number = 0;
+  int expert = 0;  // of the rank
+  int64_t first_row = 0;
+  int64_t rows = 0;  // of the expert
+  int first_block = 0;
+  Range blocks;
+};
+
+// Calls visit(segment) for segments [begin, end) of the rank, in order, until it returns false.  A segment's number is
+// pass · local_experts + expert.  It may have no blocks.
 MK_PROTOCOL
 template <Machine M, class Visit>
-MK_HD bool for_each_expert(M& m, const Layout& layout, int begin, int end, Visit&& visit) {
+MK_HD bool for_each_segment(M& m, const Layout& layout, int begin, int end, Visit&& visit) {
   const int own = m.world().local_of(m.rank()) * layout.local_experts();
-  const auto column = [&](int first, int some, int word) {
-    return m.read_list(layout.plan_at(m.rank(), layout.expert_word(own + first) + word), some, 4 * kWord);
-  };
-  for (int first = begin; first < end; first += kMostValues) {
-    const int some = min_of(kMostValues, end - first);
-    const auto first_rows = column(first, some, 0);
-    const auto rows = column(first, some, 1);
-    const auto first_blocks = column(first, some, 2);
+  while (begin < end) {
+    const int pass = begin / layout.local_experts();
+    const int expert = begin - pass * layout.local_experts();
+    const int some = min_of(kMostValues, min_of(layout.local_experts() - expert, end - begin));
+    const auto column = [&](int word) {
+      return m.read_list(layout.plan_at(m.rank(), layout.expert_word(own + expert) + word), some, 4 * kWord);
+    };
+    // Passes without a phase of their own read one all the same, and make nothing of it.
+    const auto ends_of = [&](int phase) {
+      const int known = min_of(max_of(phase, 0), layout.last_phase());
+      return m.read_list(layout.plan_at(m.rank(), layout.end_word(known, expert)), some, kWord);
+    };
+    const auto first_rows = column(0);
+    const auto rows = column(1);
+    const auto first_blocks = column(2);
+    const auto own_rows = column(3);
+    const auto ends_before = ends_of(layout.phase_of_pass(pass) - 1);
+    const auto ends = ends_of(layout.phase_of_pass(pass));
     for (int i = 0; i < some; ++i) {
-      if (!visit(first + i, int64_t{first_rows[i]}, int64_t{rows[i]}, static_cast<int>(first_blocks[i]))) return false;
+      const Segment segment{begin + i,
+                            expert + i,
+                            int64_t{first_rows[i]},
+                            int64_t{rows[i]},
+                            static_cast<int>(first_blocks[i]),
+                            layout.blocks_of_pass(pass, rows[i], own_rows[i], ends_before[i], ends[i])};
+      if (!visit(segment)) return false;
     }
+    begin += some;
   }
   return true;
+}
+
+// Tile `number` of a walk, the one at `at` of the segment.
+MK_HD constexpr ExpertTile tile_of(const Layout& layout, const Segment& of, const GridPos& at, int64_t number,
+                                   int64_t after) {
+  const int block = static_cast<int>(of.blocks.first) + at.row;
+  const Range range = block_range(of.rows, layout.tile_m, block);
+  return {number,
+          of.expert,
+          of.first_block + block,
+          of.first_row + range.first,
+          static_cast<int>(range.count),
+          at.col,
+          after};
 }
 
 // Calls body(tile) for the tiles of one worker, in order, until body returns false.  False also if the launch was
@@ -316,27 +427,20 @@ MK_HD bool for_each_expert(M& m, const Layout& layout, int begin, int end, Visit
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& body) {
-  if (!m.wait(layout.planned(), m.epoch(), -1)) return false;
+  if (!wait_for_plan(m, layout)) return false;
   const auto status = m.read_list(layout.plan_at(m.rank(), layout.status_word()), 2, kWord);
   if (status[0] != 0) return false;
   const int64_t all = int64_t{status[1]} * layout.col_blocks();
   int64_t next = post.index;  // tile of this worker
-  const int experts = layout.local_experts();
-  return for_each_expert(m, layout, 0, experts, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
-    const int64_t before = int64_t{first_block} * layout.col_blocks();
-    const int blocks = static_cast<int>(ceil_div<int64_t>(rows, layout.tile_m));
-    for (; next < before + int64_t{blocks} * layout.col_blocks(); next += post.count) {
+  int64_t before = 0;         // tiles of the segments before
+  return for_each_segment(m, layout, 0, layout.num_segments(), [&](const Segment& segment) {
+    const int blocks = static_cast<int>(segment.blocks.count);
+    const int64_t end = before + int64_t{blocks} * layout.col_blocks();
+    for (; next < end; next += post.count) {
       const GridPos at = banded(static_cast<int>(next - before), blocks, layout.col_blocks(), kBandBlocks);
-      const Range range = block_range(rows, layout.tile_m, at.row);
-      const ExpertTile tile{next,
-                            expert,
-                            first_block + at.row,
-                            first_row + range.first,
-                            static_cast<int>(range.count),
-                            at.col,
-                            tiles_after(next, post, all)};
-      if (!body(tile)) return false;
+      if (!body(tile_of(layout, segment, at, next, tiles_after(next, post, all)))) return false;
     }
+    before = end;
     return true;
   });
 }
@@ -367,23 +471,13 @@ MK_HD void compute(M& m, const Layout& layout, const Post& post, Body& body) {
   });
 }
 
-// The roles besides compute.
-MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void communicate(M& m, const Layout& layout, const Post& post, Body& body) {
-  if (post.role == Layout::kSend) return send(m, layout, post);
-  dispatch(m, layout, post, body);
-}
-
 // A worker's launch.
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void work(M& m, const Layout& layout, const Post& post, Body& body) {
-  if (post.role == Layout::kCompute) {
-    compute(m, layout, post, body);
-  } else {
-    communicate(m, layout, post, body);
-  }
+  if (post.role == Layout::kCompute) return compute(m, layout, post, body);
+  if (post.role == Layout::kSend) return send(m, layout, post);
+  dispatch(m, layout, post, body);
 }
 
 }  // namespace mk::moe

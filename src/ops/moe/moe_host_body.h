@@ -27,12 +27,11 @@ class HostBody {
 
   int64_t tokens() const { return operands_.tokens; }
 
-  // The slice's pairs by expert, and those by which a token comes to another node first.
+  // The slice's pairs by expert, and its tokens that cross by node.
   template <class M>
   void count(M& m, int slice) {
     uint32_t* const all = words(layout_.histogram_at(rank_, slice));
-    uint32_t* const firsts = all + layout_.experts;
-    std::fill(all, all + 2 * layout_.experts, 0u);
+    std::fill(all, all + layout_.histogram_words(), 0u);
     for_each_pair(slice, [&](int64_t token, int slot, int64_t id) {
       if (id < -1 || id >= layout_.experts) {
         m.refuse(kBadId, token * layout_.topk + slot, static_cast<uint64_t>(id), layout_.experts);
@@ -40,40 +39,38 @@ class HostBody {
       const int expert = expert_of(id);
       if (expert < 0) return;
       ++all[expert];
-      if (comes_first(token, slot, expert)) ++firsts[expert];
+      if (comes_first(token, slot, expert)) ++all[layout_.experts + layout_.node_of_expert(expert)];
     });
     m.store(layout_.histogram_at(rank_, slice), layout_.histogram_bytes());
   }
 
-  // An expert over all slices.
+  // A word of the histograms over all slices.
   template <class M>
-  void sum(M& m, int expert) {
-    for (const int word : {expert, layout_.experts + expert}) {
-      uint32_t before = 0;
-      for (int slice = 0; slice < num_slices(); ++slice) {
-        const Place at = word_of(layout_.histogram_at(rank_, slice), word);
-        m.load(at, kWord);
-        write_word(m, at, std::exchange(before, before + *words(at)));
-      }
-      write_word(m, word_of(layout_.totals_at(rank_), word), before);
+  void sum(M& m, int word) {
+    uint32_t before = 0;
+    for (int slice = 0; slice < num_slices(); ++slice) {
+      const Place at = word_of(layout_.histogram_at(rank_, slice), word);
+      m.load(at, kWord);
+      write_word(m, at, std::exchange(before, before + *words(at)));
     }
+    write_word(m, word_of(layout_.totals_at(rank_), word), before);
   }
 
   // The rank's Counts.
   template <class M>
   void total(M& m) {
-    const Totals all = totals(m, layout_.totals_at(rank_));
     uint32_t* const counts = words(layout_.counts_at(rank_, rank_, m.epoch()));
     std::memset(counts, 0, layout_.counts_bytes());
-    std::copy(all.pairs.begin(), all.pairs.end(), counts);
+    for (int phase = 0; phase < layout_.num_phases(); ++phase) {
+      const int next = (phase + 1) * layout_.slices_per_phase();  // the first slice behind it
+      const Place ends = next < num_slices() ? layout_.histogram_at(rank_, next) : layout_.totals_at(rank_);
+      std::ranges::copy(histogram(m, ends), counts + layout_.pairs_word(phase, 0));
+    }
+    const uint32_t* const all = counts + layout_.pairs_word(layout_.last_phase(), 0);
     uint32_t pairs = 0;
-    for (int node = 0; node < layout_.world.nodes; ++node) {
-      counts[layout_.first_pair_word(node)] = pairs;
-      for (int i = 0; i < layout_.node_experts(); ++i) {
-        const int expert = layout_.first_expert_of_node(node) + i;
-        pairs += all.pairs[expert];
-        counts[layout_.crossing_word(node)] += all.firsts[expert];
-      }
+    for (int expert = 0; expert < layout_.experts; ++expert) {
+      if (expert % layout_.node_experts() == 0) counts[layout_.first_pair_word(layout_.node_of_expert(expert))] = pairs;
+      pairs += all[expert];
     }
     counts[layout_.first_pair_word(layout_.world.nodes)] = pairs;
     m.store(layout_.counts_at(rank_, rank_, m.epoch()), layout_.counts_bytes());
@@ -82,20 +79,16 @@ class HostBody {
   // The slice's Routes, where they belong in the list, and its tokens that cross.
   template <class M>
   void list(M& m, int slice) {
-    const Totals all = totals(m, layout_.totals_at(rank_));
-    Totals next = totals(m, layout_.histogram_at(rank_, slice));  // where the slice's first pair for each expert goes
+    const std::vector<uint32_t> all = histogram(m, layout_.totals_at(rank_));
+    // Where the slice's first pair for each expert, and its first token for each node, go.
+    std::vector<uint32_t> next = histogram(m, layout_.histogram_at(rank_, slice));
     uint32_t pairs = 0;
-    uint32_t firsts = 0;
-    for (int expert = 0; expert < layout_.experts; ++expert) {
-      if (expert % layout_.node_experts() == 0) firsts = 0;
-      next.pairs[expert] += std::exchange(pairs, pairs + all.pairs[expert]);
-      next.firsts[expert] += std::exchange(firsts, firsts + all.firsts[expert]);
-    }
+    for (int expert = 0; expert < layout_.experts; ++expert) next[expert] += std::exchange(pairs, pairs + all[expert]);
     for_each_token(slice, [&](int64_t token) {
       for_each_slot(token, [&](int slot, int expert) {
         if (!comes_first(token, slot, expert)) return;
         const int node = layout_.node_of_expert(expert);
-        const uint32_t place = next.firsts[expert]++;
+        const uint32_t place = next[layout_.experts + node]++;
         write_word(m, layout_.crossing_at(rank_, node, place), static_cast<uint32_t>(token));
         write_word(m, layout_.crossed_at(rank_, node, token), place);
       });
@@ -103,7 +96,7 @@ class HostBody {
         const int node = layout_.node_of_expert(expert);
         const bool stays = node == layout_.world.node_of(rank_);
         const int64_t pair = token * layout_.topk + slot;
-        const Place at = layout_.list_at(rank_, next.pairs[expert]++);
+        const Place at = layout_.list_at(rank_, next[expert]++);
         *reinterpret_cast<Route*>(resolve_(at)) = {
             stays ? static_cast<uint32_t>(token) : *words(layout_.crossed_at(rank_, node, token)),
             static_cast<uint32_t>(rank_), static_cast<uint32_t>(pair), weight_of(pair)};
@@ -112,21 +105,27 @@ class HostBody {
     });
   }
 
-  // What follows from all counts; see PlanWords.
+  // Part `part` of what follows from all counts; see PlanWords.
   template <class M>
-  void plan(M& m) {
-    const uint64_t due_at = layout_.due_word(0);
-    const uint64_t due_bytes = layout_.plan_bytes() - due_at * kWord;
+  void plan(M& m, int part) {
     std::vector<const uint32_t*> counts;
     for (int rank = 0; rank < layout_.world.size(); ++rank) {
       counts.push_back(words(layout_.counts_at(rank_, rank, m.epoch())));
       m.load(layout_.counts_at(rank_, rank, m.epoch()), layout_.counts_bytes());
     }
     uint32_t* const plan = words(layout_.plan_at(rank_, 0));
+    for (int batch = part; batch < layout_.num_batches(); batch += layout_.num_planners()) {
+      write_batch(layout_, rank_, batch, counts, plan);
+      store_words(m, layout_.bundles_word(batch, 0), layout_.node_experts());
+      store_words(m, layout_.source_word(batch, 0), 4 * layout_.node_experts());
+    }
+    if (part > 0) return;
+    const uint64_t due = layout_.due_word(0);
+    const uint64_t num_due = layout_.due_word(layout_.max_blocks()) - due;
     if (m.epoch() == 1) {
-      std::memset(plan + due_at, 0, due_bytes);
+      std::memset(plan + due, 0, num_due * kWord);
     } else {
-      m.load(layout_.plan_at(rank_, due_at), due_bytes);
+      m.load(layout_.plan_at(rank_, due), num_due * kWord);
     }
     const Refusal refused = write_plan(layout_, rank_, counts, plan);
     if (refused.expert >= 0) {
@@ -134,7 +133,8 @@ class HostBody {
     } else {
       tell_caller(plan);
     }
-    m.store(layout_.plan_at(rank_, 0), layout_.plan_bytes());
+    store_words(m, 0, layout_.end_word(layout_.num_phases(), 0));
+    store_words(m, due, num_due);
   }
 
   void multiply(const ExpertTile& tile) {
@@ -153,17 +153,17 @@ class HostBody {
   }
 
  protected:
-  struct Totals {
-    std::vector<uint32_t> pairs;   // for each expert
-    std::vector<uint32_t> firsts;  // likewise
-  };
-
   static Place word_of(const Place& row, int64_t word) { return {row.window, row.rank, row.offset + word * kWord}; }
   uint32_t* words(const Place& place) { return reinterpret_cast<uint32_t*>(resolve_(place)); }
   template <class M>
   void write_word(M& m, const Place& at, uint32_t value) {
     *words(at) = value;
     m.store(at, kWord);
+  }
+  // Of the plan.
+  template <class M>
+  void store_words(M& m, uint64_t first, uint64_t count) {
+    m.store(layout_.plan_at(rank_, first), count * kWord);
   }
   int num_slices() const { return layout_.num_slices(operands_.tokens); }
 
@@ -181,7 +181,7 @@ class HostBody {
 
   template <class Body>
   void for_each_token(int slice, Body&& body) const {
-    const Range tokens = block_range(operands_.tokens, layout_.slice_tokens, slice);
+    const Range tokens = layout_.tokens_of_slice(operands_.tokens, slice);
     for (int64_t token = tokens.first; token < tokens.first + tokens.count; ++token) body(token);
   }
   template <class Body>
@@ -199,22 +199,20 @@ class HostBody {
     }
   }
 
-  // Whether the token crosses to another node for this pair: for the first expert it has there.
+  // Whether the token crosses to another node for this pair: for the first slot that names an expert there.
   bool comes_first(int64_t token, int slot, int expert) {
     const int node = layout_.node_of_expert(expert);
     bool is_first = node != layout_.world.node_of(rank_);
     for_each_slot(token, [&](int other, int that) {
-      if (layout_.node_of_expert(that) == node && std::pair(that, other) < std::pair(expert, slot)) is_first = false;
+      if (other < slot && layout_.node_of_expert(that) == node) is_first = false;
     });
     return is_first;
   }
 
   template <class M>
-  Totals totals(M& m, const Place& at) {
+  std::vector<uint32_t> histogram(M& m, const Place& at) {
     m.load(at, layout_.histogram_bytes());
-    const uint32_t* const all = words(at);
-    const uint32_t* const firsts = all + layout_.experts;
-    return {{all, firsts}, {firsts, firsts + layout_.experts}};
+    return {words(at), words(at) + layout_.histogram_words()};
   }
 
   void tell_caller(const uint32_t* plan) const {

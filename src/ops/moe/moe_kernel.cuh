@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
 // ops/moe/moe_kernel.cuh — the persistent kernel of moe_dispatch_gemm.
 //
-// A warp of each compute block dispatches, or warps of communication blocks do; those send as well.  In a compute block
-// the load job alone knows the tiles, as they follow from the counts of all ranks: it waits for a tile's rows and hands
+// A warp of each compute block dispatches; warps of communication blocks send.  In a compute block the load job alone knows the tiles, as they follow from the counts of all ranks: it waits for a tile's rows and hands
 // the tile to the other jobs through a queue.  A warp beside them copies the origins of rows to the caller.
 #pragma once
 
@@ -14,6 +13,7 @@
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
+#include "target/sm90/in_step.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/tile_queue.cuh"
@@ -75,8 +75,10 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, 
   job.meet();
   sm90::TileGiver<QueuedTile> giver(shared.tiles);
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
+  sm90::TilesInStep steps(p.view, post);
   bool alive = true;
   for_each_tile(machine, p.layout, post, [&](const ExpertTile& tile) {
+    steps.next(machine.epoch(), tile.number, p.layout.k);
     alive = alive && load_step(machine, p.layout, tile);
     const int col = tile.col_block * Config::kTileN;
     if (sm90::is_one_lane()) {
@@ -93,7 +95,7 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, 
 }
 
 template <class Config, class Element, BOrder kOrder, class Pace>
-__device__ void multiply_tiles(const Params<Pace>& p, MoeShared<Config, Element>& shared) {
+__device__ __forceinline__ void multiply_tiles(const Params<Pace>& p, MoeShared<Config, Element>& shared) {
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
   sm90::MathsJob<Config, Element, kOrder> job(shared.gemm);
   sm90::TileTaker<QueuedTile> tiles(shared.tiles);
@@ -134,13 +136,10 @@ __device__ void copy_origins(const Params<Pace>& p, MoeShared<Config, Element>& 
   }
 }
 
-// What a warp that is a worker does: of a communication block, or inside a compute block.
+// What a warp that is a worker does: one of a communication block sends, one inside a compute block dispatches.
 template <class Pace>
-__device__ auto communication(const Params<Pace>& p) {
-  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
-    RouteBody body(p.view, p.layout, p.operands, pieces.data);
-    communicate(machine, p.layout, post, body);
-  };
+__device__ auto sending(const Params<Pace>& p) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces&) { send(machine, p.layout, post); };
 }
 template <class Pace>
 __device__ auto dispatching(const Params<Pace>& p) {
@@ -168,7 +167,7 @@ __device__ __forceinline__ void compute_block(const Params<Pace>& p, const Post&
         if (sm90::is_one_lane()) store_tiles(p, shared);
       } else if (threadIdx.x < 96) {
         copy_origins(p, shared);
-      } else if (p.layout.roles.has_inside()) {
+      } else {
         const Post inside = p.layout.roles.post_inside(1, post.index);
         sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.gemm.inside.pieces(), dispatching(p));
       }
@@ -186,7 +185,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_kernel(const __grid_c
     const Post post{Layout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element, kOrder>(p, post, roles.compute_worker(compute), memory);
   } else {
-    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communication(p));
+    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, sending(p));
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);

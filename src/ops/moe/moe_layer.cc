@@ -15,19 +15,21 @@ namespace {
 
 LayerLayout layout_on(const runtime::Device& device, const LayerProblem& problem, const Split& split) {
   const Roster roles = choose_roles("moe_layer", problem.world, split, seats_of(device));
-  LayerCut cut;
-  if (device.kind() == DeviceKind::kCuda) {
-    cut = gpu_cut(cut_on(device.kind(), problem.dispatch(), roles), roles);
-    cut.act_tile_n /= 2;  // of gate and up
-  }
+  LayerCut cut = layer_cut_on(device.kind(), cut_on(device.kind(), problem.dispatch(), roles), roles);
+  if (device.kind() == DeviceKind::kCuda) cut.act_tile_n /= 2;  // of gate and up
   return make_layer_layout(problem, cut, roles);
 }
 
 }  // namespace
 
-LayerCut gpu_cut(const Cut& cut, const Roster& roles) {
+LayerCut layer_cut_on(DeviceKind device, const Cut& dispatch, const Roster& roles) {
+  LayerCut cut{dispatch};
+  cut.early_eighths = 4;  // results of tokens that crossed go back meanwhile
+  if (device != DeviceKind::kCuda) return cut;
   constexpr int kTilesOfAGroup = 1;  // of each block that computes
-  return {cut, cut.tile_n, kTilesOfAGroup * roles.num_compute()};
+  cut.act_tile_n = cut.tile_n;
+  cut.group_tiles = kTilesOfAGroup * roles.num_compute();
+  return cut;
 }
 
 LayerLayout make_layer_layout(const LayerProblem& problem, const LayerCut& cut, const Roster& roles) {

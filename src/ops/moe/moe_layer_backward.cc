@@ -17,14 +17,12 @@ constexpr int kLeadRows = 64;  // as high as a box of a product over rows
 
 BackwardLayout backward_layout_on(const runtime::Device& device, const LayerProblem& problem, const Split& split) {
   const Roster roles = choose_roles("moe_layer_backward", problem.world, split, seats_of(device));
-  LayerCut cut;
+  Cut dispatch = cut_on(device.kind(), problem.dispatch(), roles);
   if (device.kind() == DeviceKind::kCuda) {
-    Cut dispatch = cut_on(device.kind(), problem.dispatch(), roles);
     dispatch.tile_m = 128;  // the one tile there is
     dispatch.tile_n = 256;
-    cut = gpu_cut(dispatch, roles);
   }
-  BackwardLayout layout = make_backward_layout(problem, cut, roles);
+  BackwardLayout layout = make_backward_layout(problem, layer_cut_on(device.kind(), dispatch, roles), roles);
   if (device.kind() == DeviceKind::kCuda) layout.lead_rows = kLeadRows;
   return layout;
 }

@@ -47,10 +47,11 @@ class LayerHostBody : public HostBody<T, Resolve> {
 
   // Also what is due back.
   template <class M>
-  void plan(M& m) {
-    Base::plan(m);
+  void plan(M& m, int part) {
+    Base::plan(m, part);
+    if (part > 0) return;
     const Place at = layer_.due_back_at(this->rank_, 0);
-    const uint64_t bytes = layer_.node_experts() * 2 * kWord;
+    const uint64_t bytes = layer_.due_back_bytes();
     uint32_t* const due = this->words(at);
     if (m.epoch() == 1) {
       std::memset(due, 0, bytes);
@@ -58,7 +59,9 @@ class LayerHostBody : public HostBody<T, Resolve> {
       m.load(at, bytes);
     }
     const uint32_t* const plan = this->words(layer_.plan_at(this->rank_, 0));
-    if (plan[layer_.status_word()] == 0) add_due_back(layer_, this->rank_, plan, due);
+    if (plan[layer_.status_word()] == 0) {
+      add_due_back(layer_, this->rank_, [&](int rank) { return this->words(layer_.counts_at(this->rank_, rank, m.epoch())); }, due);
+    }
     m.store(at, bytes);
   }
 
@@ -87,22 +90,20 @@ class LayerHostBody : public HostBody<T, Resolve> {
   void multiply(const LayerTile& tile) {
     const Range cols = block_range(layer_.n, layer_.tile_n, tile.col_block);
     const T* const w2 = static_cast<const T*>(own_.w2) + tile.expert * layer_.n * layer_.inter;
-    results_.resize(tile.rows * cols.count);
-    for (int i = 0; i < tile.rows; ++i) {
-      const T* const a = elements(layer_.activation_at(this->rank_, tile.row + i));
-      const float weight = weight_of_row(tile.row + i);
-      for (int64_t col = 0; col < cols.count; ++col) {
-        const float result = weight * dot(a, w2 + (cols.first + col) * layer_.inter, layer_.inter);
-        results_[i * cols.count + col] = from_float<T>(result);
+    for (int64_t row = tile.row; row < tile.row + tile.rows; ++row) {
+      const T* const a = elements(layer_.activation_at(this->rank_, row));
+      T* const to = elements(layer_.result_at(this->rank_, row));
+      const float weight = weight_of_row(row);
+      for (int64_t col = cols.first; col < cols.first + cols.count; ++col) {
+        to[col] = from_float<T>(weight * dot(a, w2 + col * layer_.inter, layer_.inter));
       }
     }
   }
+
   template <class ToAt>
-  void return_rows(const LayerTile& tile, int first, int some, const ToAt& to_at) {
-    const int64_t cols = block_range(layer_.n, layer_.tile_n, tile.col_block).count;
-    for (int i = 0; i < some; ++i) std::copy_n(results_.data() + (first + i) * cols, cols, elements(to_at(i)));
+  void keep_places(int64_t row, int rows, const ToAt& to_at) {
+    for (int i = 0; i < rows; ++i) *this->words(to_at(i)) = static_cast<uint32_t>(row + i);
   }
-  void write_rows(const LayerTile&) {}  // each was written when its place was known
 
   void clear_sum() { std::fill(sum_.begin(), sum_.end(), 0.0f); }
   void add(const Place& from) {
@@ -137,7 +138,6 @@ class LayerHostBody : public HostBody<T, Resolve> {
 
   const LayerLayout& layer_;
   const LayerOperands own_;
-  std::vector<T> results_;  // of the tile in hand
   std::vector<float> sum_;  // of the token in hand
 };
 

@@ -2,8 +2,8 @@
 // ops/moe/moe_layer_kernel.cuh — the persistent kernel of moe_layer.
 //
 // Blocks are those of moe_kernel.cuh.  Tiles of both GEMMs go through one queue.  The first GEMM's right operand has
-// the columns of gate and up in turns, so SwiGLU is its epilogue.  The second one's rows leave row by row, by the warp
-// of the store job.  When a block has no tiles left, its consumers sum tokens.
+// the columns of gate and up in turns, so SwiGLU is its epilogue.  When a block has no tiles left, its consumers sum
+// tokens.
 #pragma once
 
 #include "base/cuda_api.h"
@@ -12,11 +12,12 @@
 #include "ops/moe/moe_layer_sm90.h"
 #include "ops/moe/moe_sm90.h"
 #include "ops/moe/own_sums.cuh"
-#include "ops/moe/row_returner.cuh"
+#include "ops/moe/store_part.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_mixed_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
+#include "target/sm90/in_step.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/tile_queue.cuh"
@@ -65,6 +66,7 @@ struct LayerParams {
   CUtensorMap activations_out;
   CUtensorMap activations;
   CUtensorMap w2;
+  CUtensorMap results;
   const Route* origins;
   [[no_unique_address]] typename Pace::Setting pace;
 };
@@ -82,11 +84,13 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
   sm90::LoadJob<Config, Element, BOrder::kNK, /*kMayGate=*/true> job(shared.gemm);
   job.meet();
   sm90::TileGiver<QueuedLayerTile> giver(shared.tiles);
+  sm90::TilesInStep steps(p.view, post);
   bool alive = true;
   bool was_second = false;
   for_each_tile(machine, p.layout, post, [&](const LayerTile& tile) {
     if (tile.is_second && !was_second && sm90::is_one_lane()) giver.give({.is_turn = true});
     was_second = tile.is_second;
+    steps.next(machine.epoch(), tile.number, tile.is_second ? p.layout.inter : p.layout.k);
     alive = alive && load_step(machine, p.layout, tile);
     if (sm90::is_one_lane()) giver.give({tile, alive});
     __syncwarp();
@@ -104,6 +108,8 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
   __syncwarp();
   machine.close();
 }
+
+struct NoScores {};
 
 // Each row times the weight of its pair.  A thread has two rows, eight apart.
 struct Weighted {
@@ -159,7 +165,7 @@ __device__ Weighted weights_of(const LayerParams<Pace>& p, const LayerTile& tile
 }
 
 template <class Config, class Element, class Pace>
-__device__ void multiply_tiles(const LayerParams<Pace>& p, LayerShared<Config, Element>& shared) {
+__device__ __forceinline__ void multiply_tiles(const LayerParams<Pace>& p, LayerShared<Config, Element>& shared) {
   sm90::MixedMathsJob<Config, Element, BOrder::kNK, Activations<Config>, Results<Config>> job(shared.gemm);
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
   for (const QueuedLayerTile* next = tiles.look(); next != nullptr; tiles.free(), next = tiles.look()) {
@@ -189,58 +195,44 @@ __device__ void multiply_tiles(const LayerParams<Pace>& p, LayerShared<Config, E
 template <class Config, class Element, class Pace>
 __device__ void store_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
                             LayerShared<Config, Element>& shared, int part) {
-  using Boxes = Activations<Config>;
-  sm90::prefetch_tensor_map(&p.activations_out);
-  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
-  RowReturner<Config, Element, Results<Config>> returner(p.view, p.layout, shared.gemm, part);
-  auto& job = returner.job();
+  for (const CUtensorMap* map : {&p.activations_out, &p.results}) sm90::prefetch_tensor_map(map);
+  using Machine = sm90::Sm90Machine<sm90::WarpCrew, Pace>;
+  Machine machine(p.view, post, worker, {}, Pace(p.pace));
+  StorePart<Config, Element> own(shared.gemm, part);
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
+  NoScores scores;
   QueuedLayerTile next;
   while (tiles.take(next)) {
     if (next.is_turn) continue;
-    const LayerTile tile = returner.part_of(next.tile);
-    const bool has_rows = next.is_here && tile.rows > 0;
+    const LayerTile tile = own.part_of(next.tile);
+    const bool is_void = !next.is_here || tile.rows == 0;
     if (tile.is_second) {
-      if (has_rows) {
-        return_rows(machine, p.layout, tile, returner);
-      } else {
-        returner.drop();
-      }
-      continue;
-    }
-    if (sm90::is_one_lane()) {
-      job.template store<Boxes>([&](const Element* box, int row, int col) {
-        const int first = returner.row_in_part(row);
-        if (!has_rows || first >= tile.rows) return;
-        const int rows = min_of(Boxes::kRows, tile.rows - first);
-        const auto to = sm90::RaggedRows::box(tile.col_block * Boxes::kTileN + col, static_cast<int>(tile.row) + first,
-                                              rows, Boxes::kRows);
-        sm90::store_result(&p.activations_out, to.at, box);
-      });
-      job.finish();
+      const Deliverers<Machine> deliverers(machine, p.layout, tile);
+      own.template store<Results<Config>>(&p.results, tile, is_void);
+      if (!is_void) tell_returned(machine, p.layout, tile, deliverers, scores);
     } else {
-      job.template pass<Boxes>();
+      own.template store<Activations<Config>>(&p.activations_out, tile, is_void);
+      if (!is_void) tell_activated(machine, p.layout, tile);
     }
-    __syncwarp();
-    if (has_rows) tell_activated(machine, p.layout, tile);
   }
-  if (sm90::is_one_lane()) job.finish_reads();
   machine.close();
 }
 
-// What a warp that is a worker does: of a communication block, or inside a compute block.
+// What a warp that is a worker does: one of a communication block sends, one inside a compute block dispatches.
 template <class Element, class Pace>
-__device__ auto communication(const LayerParams<Pace>& p) {
+__device__ auto sending(const LayerParams<Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
-    LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, pieces.data);
-    communicate(machine, p.layout, post, body);
+    if (!send_all(machine, p.layout, post)) return;
+    const sm90::PieceSum<Element> sum(pieces, machine.num_copied());
+    LayerBody<sm90::PieceSum<Element>> body(p.view, p.layout, p.operands, nullptr, sum);
+    return_sums(machine, p.layout, post, body);
   };
 }
 template <class Element, class Pace>
 __device__ auto dispatching(const LayerParams<Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
-    LayerBody<sm90::RowSum<Element, 4, 2>> body(p.view, p.layout, p.operands, pieces.data);
-    dispatch(machine, static_cast<const Layout&>(p.layout), post, body);
+    LayerBody<sm90::NoSum> body(p.view, p.layout, p.operands, pieces.data);
+    dispatch(machine, p.layout, post, body);
   };
 }
 
@@ -263,7 +255,7 @@ __device__ __forceinline__ void compute_block(const LayerParams<Pace>& p, const 
   const int part = static_cast<int>(threadIdx.x) / 32 - 1;
   if (part < kStoreWarps<Config>) {
     store_tiles<Config, Element>(p, post, worker, shared, part);
-  } else if (threadIdx.x >= 96 && p.layout.roles.has_inside()) {
+  } else if (threadIdx.x >= 96) {
     const Post inside = p.layout.roles.post_inside(1, post.index);
     sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.gemm.inside.pieces(), dispatching<Element>(p));
   }
@@ -279,7 +271,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_layer_kernel(const __
     const Post post{LayerLayout::kCompute, compute, roles.num_compute()};
     compute_block<Config, Element>(p, post, roles.compute_worker(compute), memory);
   } else {
-    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communication<Element>(p));
+    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, sending<Element>(p));
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);
@@ -314,6 +306,8 @@ void launch_layer(const LayerLayout& layout, RankView view, const runtime::Plan&
                                              Config::kTileK, Config::kTileM);
   params.w2 =
       sm90::make_right_map<Config, BOrder::kNK>(args.w2.data, dtype, layout.n, layout.inter, layout.local_experts());
+  const sm90::RaggedRows results{.cols = layout.n, .rows = layout.max_rows, .box_rows = Results<Config>::kRows};
+  params.results = sm90::make_ragged_map(plan.window(kResultsWindow, view.rank), dtype, results, Results<Config>::kCols);
   params.origins = reinterpret_cast<const Route*>(plan.window(kOriginsWindow, view.rank));
   cudaLaunchConfig_t config{};
   config.gridDim = sm90::num_blocks(layout.roles);

@@ -6,14 +6,24 @@
 
 namespace mk::moe {
 
-void add_due_back(const LayerLayout& layout, int rank, const uint32_t* plan, uint32_t* due) {
-  for (int i = 0; i < layout.node_experts(); ++i) {
-    uint64_t rows = uint64_t{due[2 * i + 1]} << 32 | due[2 * i];
-    for (int step = 0; step < layout.world.nodes; ++step) {
-      rows += plan[layout.source_word(step, layout.visit_of_expert(rank, i)) + 2];
+void add_due_back(const LayerLayout& layout, int rank, const std::function<const uint32_t*(int)>& counts_of,
+                  uint32_t* due) {
+  const WorldShape& world = layout.world;
+  const int first = layout.first_expert_of_node(world.node_of(rank));
+  for (int batch = 0; batch < layout.num_batches(); ++batch) {
+    const int step = layout.step_of_batch(batch);
+    const uint32_t* const counts = counts_of(world.rank_at(layout.source_node_at(rank, step), world.local_of(rank)));
+    const int phase = step == 0 ? layout.last_phase() : layout.phase_of_batch(batch);
+    uint32_t rows = 0;
+    for (int expert = first; expert < first + layout.node_experts(); ++expert) {
+      rows += counts[layout.pairs_word(phase, expert)];
+      if (step > 0 && phase > 0) rows -= counts[layout.pairs_word(phase - 1, expert)];
     }
-    due[2 * i] = static_cast<uint32_t>(rows);
-    due[2 * i + 1] = static_cast<uint32_t>(rows >> 32);
+    uint32_t* const words = due + LayerLayout::kDueBackWords * batch;
+    const uint64_t ever = (uint64_t{words[1]} << 32 | words[0]) + rows;
+    words[0] = static_cast<uint32_t>(ever);
+    words[1] = static_cast<uint32_t>(ever >> 32);
+    words[2] = rows;
   }
 }
 
@@ -22,16 +32,17 @@ std::vector<uint64_t> window_bytes(const LayerLayout& layout) {
   std::vector<uint64_t> bytes = window_bytes(static_cast<const Layout&>(layout));
   bytes.insert(bytes.end(),
                {(layout.lead_rows + layout.max_rows) * layout.act_bytes(),
-                layout.world.nodes * static_cast<uint64_t>(layout.max_pairs()) * layout.returned_bytes(),
+                layout.max_rows * layout.row_bytes(),
+                layout.world.nodes * static_cast<uint64_t>(layout.max_pairs()) * kWord,
                 crossing * layout.record_bytes(), crossing * layout.record_bytes(), crossing * layout.sum_bytes(),
-                crossing * layout.sum_bytes(), layout.node_experts() * 2 * kWord});
+                crossing * layout.sum_bytes(), layout.due_back_bytes()});
   return bytes;
 }
 
 std::string signal_name(const LayerLayout& layout, uint32_t signal) {
   if (signal < layout.activated(0)) return signal_name(static_cast<const Layout&>(layout), signal);
   if (signal < layout.returned(0)) return fmt::format("activated[block {}]", signal - layout.activated(0));
-  if (signal < layout.records_landed(0)) return fmt::format("returned[expert {}]", signal - layout.returned(0));
+  if (signal < layout.records_landed(0)) return fmt::format("returned[batch {}]", signal - layout.returned(0));
   if (signal < layout.sums_landed(0, 0))
     return fmt::format("records_landed[node {}]", signal - layout.records_landed(0));
   const uint32_t number = signal - layout.sums_landed(0, 0);

@@ -2,9 +2,12 @@
 // ops/moe/moe_layer_layout.h — what a layer of experts has besides the dispatch of tokens: activations, results on
 // their way back, and sums of a node.
 //
-// A rank gets the results of the rows that it delivered: those of its own tokens, and those of its rail peers' tokens
-// for this node.  Of the latter it sums each token's results, and the sum crosses back.
+// Results lie at the expert's rank, row by row.  Whoever delivered a row keeps where, and reads its result from there to
+// sum it: a rank those of its own tokens, and those of its rail peers' tokens in this node.  Of the latter the sum
+// crosses back.
 #pragma once
+
+#include <functional>
 
 #include "base/activation_clamp.h"
 #include "ops/moe/moe_layout.h"
@@ -12,12 +15,13 @@
 namespace mk::moe {
 
 constexpr uint32_t kActivationsWindow = kFirstOperatorWindow + 11;  // [row] what the second GEMM multiplies
-constexpr uint32_t kReturnedWindow = kFirstOperatorWindow + 12;     // [node][pair] results of pairs of its rail peer
-constexpr uint32_t kRecordsWindow = kFirstOperatorWindow + 13;      // [other node][] Records of tokens that cross
-constexpr uint32_t kRecordsInWindow = kFirstOperatorWindow + 14;    // [other node][] those that came
-constexpr uint32_t kSumsOutWindow = kFirstOperatorWindow + 15;      // [other node][] sums for tokens that came
-constexpr uint32_t kSumsInWindow = kFirstOperatorWindow + 16;       // [other node][] sums of tokens that crossed
-constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 17;   // [expert of the node][2] words, see due_back_at
+constexpr uint32_t kResultsWindow = kFirstOperatorWindow + 12;      // [row] what the second GEMM makes
+constexpr uint32_t kPlacesWindow = kFirstOperatorWindow + 13;       // [node][pair] words: rows that a pair became
+constexpr uint32_t kRecordsWindow = kFirstOperatorWindow + 14;      // [other node][] Records of tokens that cross
+constexpr uint32_t kRecordsInWindow = kFirstOperatorWindow + 15;    // [other node][] those that came
+constexpr uint32_t kSumsOutWindow = kFirstOperatorWindow + 16;      // [other node][] sums for tokens that came
+constexpr uint32_t kSumsInWindow = kFirstOperatorWindow + 17;       // [other node][] sums of tokens that crossed
+constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 18;   // [batch][4] words, see due_back_at
 
 constexpr int kMostGpuAddends = 96;  // of a token: its slots, and sums of other nodes
 
@@ -37,17 +41,21 @@ struct LayerLayout : Layout {
     return {kActivationsWindow, rank, static_cast<uint64_t>(lead_rows + row) * act_bytes()};
   }
 
-  // A pair may have a score, one fp32: it lies behind the pair's result, and behind a sum lie those of all slots.
+  MK_HD constexpr Place result_at(int rank, int64_t row) const {
+    return {kResultsWindow, rank, static_cast<uint64_t>(row) * row_bytes()};
+  }
+  // Of a pair of the rail peer in `node`, or of an own one: its row at the rank of its expert.
+  MK_HD constexpr Place place_at(int rank, int node, int64_t pair) const {
+    return {kPlacesWindow, rank, static_cast<uint64_t>(node * max_pairs() + pair) * kWord};
+  }
+
+  // Pairs may have scores, one fp32 each: behind a sum that crosses lie those of all slots.
   MK_HD constexpr uint64_t scored_row_bytes() const { return round_up<uint64_t>(row_bytes(), sizeof(float)); }
   MK_HD constexpr uint64_t scores_bytes() const { return round_up<uint64_t>(topk * sizeof(float), 16); }
-  MK_HD constexpr uint64_t returned_bytes() const { return has_scores ? scored_row_bytes() + 16 : row_bytes(); }
   MK_HD constexpr uint64_t sum_bytes() const { return has_scores ? scored_row_bytes() + scores_bytes() : row_bytes(); }
-  MK_HD constexpr Place score_in(Place row, int slot = 0) const {
-    row.offset += scored_row_bytes() + slot * sizeof(float);
-    return row;
-  }
-  MK_HD constexpr Place returned_at(int rank, int node, int64_t pair) const {
-    return {kReturnedWindow, rank, static_cast<uint64_t>(node * max_pairs() + pair) * returned_bytes()};
+  MK_HD constexpr Place score_in(Place sum, int slot = 0) const {
+    sum.offset += scored_row_bytes() + slot * sizeof(float);
+    return sum;
   }
 
   // A Record: the token, and its ids; -1 where a slot names no expert.
@@ -66,19 +74,22 @@ struct LayerLayout : Layout {
   MK_HD constexpr Place sum_in_at(int rank, int node, int64_t index) const {
     return crossed_place(kSumsInWindow, rank, node, index, sum_bytes());
   }
-  // Rows that this rank ever delivered to an expert of its node; low word first.
-  MK_HD constexpr Place due_back_at(int rank, int in_node) const {
-    return {kReturnPlanWindow, rank, static_cast<uint64_t>(in_node) * 2 * kWord};
+  // Rows that this rank ever delivered of a batch, low word first; then those of this launch, and an unused word.
+  static constexpr int kDueBackWords = 4;
+  MK_HD constexpr Place due_back_at(int rank, int batch, int word = 0) const {
+    return {kReturnPlanWindow, rank, (static_cast<uint64_t>(batch) * kDueBackWords + word) * kWord};
+  }
+  MK_HD constexpr uint64_t due_back_bytes() const {
+    return static_cast<uint64_t>(num_batches()) * kDueBackWords * kWord;
   }
 
-  // Signals.  activated: rows of a block, over all launches, times the tiles across them.  returned: likewise results
-  // of an expert of the node that came back here.  records_landed and sums_landed, stamps: what came over the rail.
+  // Signals.  activated: rows of a block, over all launches, times the tiles across them.  returned: likewise rows of a
+  // batch whose results are made, at the rank that delivered it.  records_landed and sums_landed, stamps: what came over
+  // the rail.
   MK_HD constexpr uint32_t activated(int block) const { return Layout::num_signals() + static_cast<uint32_t>(block); }
-  MK_HD constexpr uint32_t returned(int in_node) const {
-    return activated(max_blocks()) + static_cast<uint32_t>(in_node);
-  }
+  MK_HD constexpr uint32_t returned(int batch) const { return activated(max_blocks()) + static_cast<uint32_t>(batch); }
   MK_HD constexpr uint32_t records_landed(int node) const {
-    return returned(node_experts()) + static_cast<uint32_t>(node);
+    return returned(num_batches()) + static_cast<uint32_t>(node);
   }
   MK_HD constexpr uint32_t sums_landed(int node, int chunk) const {
     return records_landed(world.nodes) + static_cast<uint32_t>(node * max_chunks() + chunk);
@@ -93,8 +104,9 @@ struct LayerLayout : Layout {
   }
 };
 
-// From a rank's plan of a launch: what that launch adds to the words at due_back_at(rank, 0).
-void add_due_back(const LayerLayout& layout, int rank, const uint32_t* plan, uint32_t* due);
+// What a launch that is not refused makes of the words at due_back_at(rank, 0).  counts_of(r) are the Counts of rank r.
+void add_due_back(const LayerLayout& layout, int rank, const std::function<const uint32_t*(int)>& counts_of,
+                  uint32_t* due);
 
 std::vector<uint64_t> window_bytes(const LayerLayout& layout);
 std::string signal_name(const LayerLayout& layout, uint32_t signal);

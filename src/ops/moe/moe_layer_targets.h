@@ -15,8 +15,8 @@ struct LayerCut : Cut {
   int group_tiles = 8;
 };
 
-// Of a GPU; a tile of the first GEMM makes as many columns as it has.
-LayerCut gpu_cut(const Cut& cut, const Roster& roles);
+// On a GPU a tile of the first GEMM makes as many columns as it has.
+LayerCut layer_cut_on(DeviceKind device, const Cut& dispatch, const Roster& roles);
 
 LayerLayout make_layer_layout(const LayerProblem& problem, const LayerCut& cut, const Roster& roles);
 

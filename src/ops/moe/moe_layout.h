@@ -2,10 +2,13 @@
 // ops/moe/moe_layout.h — how a mixture of experts is cut: where counts, lists and rows lie, and its signals.
 //
 // A pair is a token and one of its slots: one row for one expert.  Experts are numbered through; expert e lives on rank
-// e / local_experts().  The rows of a rank are grouped by expert, inside a group by the token's rank, then by token and
-// slot.  So every row's place follows from the counts of all ranks, and no row is moved twice inside a node.
+// e / local_experts().  The rows of a rank are grouped by expert; inside a group tokens of its own node come first, then
+// those of other nodes, phase after phase, which is the order in which they arrive; and inside those it is by the
+// token's rank, by token and by slot.  So every row's place follows from the counts of all ranks, and no row is moved
+// twice inside a node.
 //
-//   slice    tokens whose pairs are counted and listed by one worker at a time
+//   phase    phase_tokens tokens of each rank that follow each other; all of them, in a world of one node
+//   slice    tokens of one phase whose pairs are counted and listed by one worker at a time
 //   chunk    tokens that cross to another node in one put
 //   bundle   rows of one expert that are delivered together, and told of by one add; never across two blocks
 //   block    rows of one expert as high as a tile
@@ -44,7 +47,7 @@ constexpr uint32_t kMoreInput = kInputWindow + 3;     // [tokens] rows that trav
 
 // Windows.  Other nodes have slots: see slot_of.
 constexpr uint32_t kCountsWindow = kFirstOperatorWindow;         // [2][rank], by the launch's parity: its Counts
-constexpr uint32_t kHistogramWindow = kFirstOperatorWindow + 1;  // [slice][2][expert]
+constexpr uint32_t kHistogramWindow = kFirstOperatorWindow + 1;  // [slice][expert, then node]
 constexpr uint32_t kListWindow = kFirstOperatorWindow + 2;       // [pair] Routes, expert after expert
 constexpr uint32_t kCrossingWindow = kFirstOperatorWindow + 3;   // [other node][] tokens that cross, in their order
 constexpr uint32_t kCrossedWindow = kFirstOperatorWindow + 4;    // [other node][token] where it is among those
@@ -75,45 +78,130 @@ struct Layout {
   int element_bytes = 2;
   int tile_m = 1;
   int tile_n = 1;
-  int slice_tokens = 1;
+  int phase_tokens = 1;
+  int slice_tokens = 1;  // at most phase_tokens
+  int early_eighths = 8;  // of the blocks of own tokens: these are computed before what crosses, the rest after it
   int chunk_rows = 1;
   int bundle_rows = 1;  // divides tile_m, at most kMostValues
   Roster roles;
 
+  // Divisions that workers make all the time, prepared by the host: a GPU divides in software.
+  struct Dividers {
+    Divider local_experts, node_experts, ranks, topk, phase_tokens, tile_m, chunk_rows, batches, batches_of_phase;
+  };
+  Dividers by;
+
+  // After all that comes before is said.
+  constexpr void prepare() {
+    by = {Divider(local_experts()), Divider(node_experts()), Divider(world.ranks),
+          Divider(topk),            Divider(phase_tokens),   Divider(tile_m),
+          Divider(chunk_rows),      Divider(num_batches()),  Divider(max_of(1, world.nodes - 1))};
+  }
+
   MK_HD constexpr int local_experts() const { return experts / world.size(); }
   MK_HD constexpr int node_experts() const { return local_experts() * world.ranks; }
-  MK_HD constexpr int rank_of_expert(int expert) const { return expert / local_experts(); }
-  MK_HD constexpr int node_of_expert(int expert) const { return expert / node_experts(); }
+  MK_HD constexpr int rank_of_expert(int expert) const { return by.local_experts.quotient(expert); }
+  MK_HD constexpr int node_of_expert(int expert) const { return by.node_experts.quotient(expert); }
+  MK_HD constexpr int node_of(int rank) const { return by.ranks.quotient(rank); }
+  MK_HD constexpr int local_of(int rank) const { return rank - node_of(rank) * world.ranks; }
   MK_HD constexpr int first_expert_of_node(int node) const { return node * node_experts(); }
   MK_HD constexpr int64_t max_pairs() const { return max_tokens * topk; }
   MK_HD constexpr uint64_t row_bytes() const { return static_cast<uint64_t>(k) * element_bytes; }
+  MK_HD constexpr int num_phases() const { return static_cast<int>(ceil_div<int64_t>(max_tokens, phase_tokens)); }
+  MK_HD constexpr int phase_of_token(int64_t token) const { return by.phase_tokens.quotient(static_cast<int>(token)); }
+  MK_HD constexpr int slices_per_phase() const { return ceil_div(phase_tokens, slice_tokens); }
   MK_HD constexpr int num_slices(int64_t tokens) const {
-    return static_cast<int>(ceil_div<int64_t>(tokens, slice_tokens));
+    const int whole = phase_of_token(tokens);
+    const int rest = static_cast<int>(tokens) - whole * phase_tokens;
+    return whole * slices_per_phase() + ceil_div(rest, slice_tokens);
+  }
+  MK_HD constexpr Range tokens_of_slice(int64_t tokens, int slice) const {
+    const int phase = slice / slices_per_phase();
+    const Range of_phase = block_range(tokens, phase_tokens, phase);
+    const Range in_phase = block_range(of_phase.count, slice_tokens, slice - phase * slices_per_phase());
+    return {of_phase.first + in_phase.first, in_phase.count};
   }
   MK_HD constexpr int max_chunks() const { return static_cast<int>(ceil_div<int64_t>(max_tokens, chunk_rows)); }
   // Every expert may end inside a block.
   MK_HD constexpr int max_blocks() const { return static_cast<int>(max_rows / tile_m) + local_experts(); }
   MK_HD constexpr int col_blocks() const { return static_cast<int>(ceil_div<int64_t>(n, tile_n)); }
 
+  // The order of tiles: passes over the experts of a rank.  The first has blocks of tokens of the own node, as many as
+  // early_eighths says, or all in a world of one node; then there is one for each phase, with the blocks that are complete when it has arrived; the
+  // last has what the first left out.  Of an expert with so many rows, `own` of which are of the own node; rows up to
+  // the pass's phase, and to the one before, end at `end` and `end_before`.
+  MK_HD constexpr int num_passes() const { return world.nodes == 1 ? 1 : num_phases() + 2; }
+  MK_HD constexpr int num_segments() const { return num_passes() * local_experts(); }  // a pass over an expert is one
+  MK_HD constexpr int phase_of_pass(int pass) const { return pass - 1; }
+  MK_HD constexpr Range blocks_of_pass(int pass, uint32_t rows, uint32_t own, uint32_t end_before, uint32_t end) const {
+    const int blocks = blocks_until(rows + tile_m - 1);
+    const int own_blocks = own == rows ? blocks : blocks_until(own);
+    const int early = early_blocks(own_blocks);
+    if (pass == 0) return {0, early};
+    const int phase = phase_of_pass(pass);
+    if (phase == num_phases()) return {early, own_blocks - early};
+    const int first = phase == 0 ? own_blocks : max_of(own_blocks, blocks_until(end_before));
+    const int last = phase == last_phase() ? blocks : max_of(own_blocks, blocks_until(end));
+    return {first, last - first};
+  }
+  MK_HD constexpr int blocks_until(uint32_t rows) const { return by.tile_m.quotient(static_cast<int>(rows)); }
+  MK_HD constexpr int early_blocks(int own_blocks) const {
+    return world.nodes == 1 ? own_blocks : (own_blocks * early_eighths + 7) / 8;
+  }
+  // Of `bundles` of own tokens, whose rows begin at `offset`: those for blocks of the first pass.
+  MK_HD constexpr uint32_t early_bundles(uint32_t rows, uint32_t own, uint32_t offset, uint32_t bundles) const {
+    const auto early = static_cast<uint32_t>(blocks_of_pass(0, rows, own, 0, 0).count * (tile_m / bundle_rows));
+    const uint32_t before = offset / bundle_rows;
+    return early < before ? 0 : min_of(bundles, early - before);
+  }
+
   // Of another node, as `rank` numbers them.
   MK_HD constexpr int slot_of(int rank, int node) const { return node < world.node_of(rank) ? node : node - 1; }
 
+  // Batches: tokens that a rank delivers together.  Batch 0 has its own; the others have those of its rail peers, phase by
+  // phase, and in a phase node by node.
+  MK_HD constexpr int num_batches() const { return 1 + num_phases() * (world.nodes - 1); }
+  MK_HD constexpr int batch_of(int phase, int step) const {
+    return step == 0 ? 0 : 1 + phase * (world.nodes - 1) + step - 1;
+  }
+  MK_HD constexpr int phase_of_batch(int batch) const {
+    return batch == 0 ? 0 : by.batches_of_phase.quotient(batch - 1);
+  }
+  MK_HD constexpr int step_of_batch(int batch) const {
+    return batch == 0 ? 0 : batch - phase_of_batch(batch) * (world.nodes - 1);
+  }
+  // Of what the rank of a node delivers for tokens of another.
+  MK_HD constexpr int step_from(int node, int source) const {
+    return source < node ? source - node + world.nodes : source - node;
+  }
+
+  // Of an expert of `node`: rows of `rank` up to the end of this phase lie before those that `source` brings in `phase`;
+  // -1: none do.
+  MK_HD constexpr int phase_before(int node, int rank, int source, int phase) const {
+    const bool is_from_node = node_of(source) == node;
+    if (node_of(rank) == node) return !is_from_node || rank < source ? last_phase() : -1;
+    if (is_from_node) return -1;
+    return rank < source ? phase : phase - 1;
+  }
+
   // Counts: the words that a rank tells all others.
-  //   [experts]     pairs for each expert
-  //   [nodes]       tokens that cross to each node
-  //   [nodes + 1]   where the pairs for each node begin in its list, and how many pairs there are
-  MK_HD constexpr int crossing_word(int node) const { return experts + node; }
-  MK_HD constexpr int first_pair_word(int node) const { return experts + world.nodes + node; }
+  //   [phases][histogram_words()]   up to the end of each phase: pairs for each expert, tokens that cross to each node
+  //   [nodes + 1]                   where the pairs for each node begin in its list, and how many pairs there are
+  MK_HD constexpr int histogram_words() const { return experts + world.nodes; }
+  MK_HD constexpr int last_phase() const { return num_phases() - 1; }
+  MK_HD constexpr int pairs_word(int phase, int expert) const { return phase * histogram_words() + expert; }
+  MK_HD constexpr int crossing_word(int phase, int node) const { return pairs_word(phase, experts) + node; }
+  MK_HD constexpr int first_pair_word(int node) const { return pairs_word(num_phases(), 0) + node; }
   MK_HD constexpr uint64_t counts_bytes() const {
-    return round_up<uint64_t>((experts + 2 * world.nodes + 1) * kWord, 16);
+    return round_up<uint64_t>(first_pair_word(world.nodes + 1) * kWord, 16);
   }
   MK_HD constexpr Place counts_at(int rank, int of, uint64_t epoch, int word = 0) const {
     return {kCountsWindow, rank, (epoch % 2 * world.size() + of) * counts_bytes() + word * kWord};
   }
 
-  // By expert: all pairs, and then those by which a token comes to another node first.  First of the whole rank, then
-  // of each slice, where sums over the slices before it take their place.
-  MK_HD constexpr uint64_t histogram_bytes() const { return 2 * static_cast<uint64_t>(experts) * kWord; }
+  // Pairs by expert, and tokens that cross by node.  First of the whole rank, then of each slice, where sums over the
+  // slices before it take their place.
+  MK_HD constexpr uint64_t histogram_bytes() const { return static_cast<uint64_t>(histogram_words()) * kWord; }
   MK_HD constexpr Place totals_at(int rank) const { return {kHistogramWindow, rank, 0}; }
   MK_HD constexpr Place histogram_at(int rank, int slice) const {
     return {kHistogramWindow, rank, (1 + slice) * histogram_bytes()};
@@ -149,29 +237,37 @@ struct Layout {
     return {kOriginsWindow, rank, static_cast<uint64_t>(row) * sizeof(Route)};
   }
 
-  // PlanWords: what a rank works out from all counts, for itself and for the rows that it delivers in its node.
+  // PlanWords: what a rank works out from all counts, for itself and for the rows that it delivers in its node.  The
+  // first dispatch workers make it, each the words of some batches, and the first of them also all others.
   //   [4]                               status: not 0 if nobody may move rows; blocks of this rank; 2 words unused
-  //   [node_experts][4]                 of each expert of the node: first row, rows, first block, unused
-  //   [nodes][node_experts]             bundles of each visit, see visit
-  //   [nodes][node_experts][4]          of each visit: first in the list, offset in the expert's rows, rows, unused
+  //   [node_experts][4]                 of each expert of the node: first row, rows, first block, rows of own tokens
+  //   [phases][local_experts]           of each expert of this rank: where rows up to each phase end, from its first on
+  //   [batches][node_experts]            bundles of each visit, see visit
+  //   [batches][node_experts][4]         of each visit: first in the list, offset in the expert's rows, rows, and of own
+  //                                     tokens how many bundles are for blocks of the first pass
   //   [max_blocks][2]                   rows that were ever due in each block of this rank, low word first
+  MK_HD constexpr int num_planners() const { return min_of(roles.count(kDispatch), num_batches()); }
   MK_HD constexpr uint64_t status_word() const { return 0; }
   MK_HD constexpr uint64_t blocks_word() const { return 1; }
   MK_HD constexpr uint64_t expert_word(int in_node) const { return 4 + static_cast<uint64_t>(in_node) * 4; }
-  MK_HD constexpr uint64_t bundles_word(int step, int visit) const {
-    return expert_word(node_experts()) + static_cast<uint64_t>(step) * round_up(node_experts(), 4) + visit;
+  MK_HD constexpr uint64_t end_word(int phase, int local) const {
+    return expert_word(node_experts()) + static_cast<uint64_t>(phase) * local_experts() + local;
   }
-  MK_HD constexpr uint64_t source_word(int step, int visit) const {
-    return bundles_word(world.nodes, 0) + (static_cast<uint64_t>(step) * node_experts() + visit) * 4;
+  MK_HD constexpr uint64_t bundles_word(int batch, int visit) const {
+    return round_up<uint64_t>(end_word(num_phases(), 0), 4) +
+           static_cast<uint64_t>(batch) * round_up(node_experts(), 4) + visit;
+  }
+  MK_HD constexpr uint64_t source_word(int batch, int visit) const {
+    return bundles_word(num_batches(), 0) + (static_cast<uint64_t>(batch) * node_experts() + visit) * 4;
   }
   MK_HD constexpr uint64_t due_word(int block) const {
-    return source_word(world.nodes, 0) + static_cast<uint64_t>(block) * 2;
+    return source_word(num_batches(), 0) + static_cast<uint64_t>(block) * 2;
   }
   MK_HD constexpr uint64_t plan_bytes() const { return due_word(max_blocks()) * kWord; }
   MK_HD constexpr Place plan_at(int rank, uint64_t word) const { return {kPlanWindow, rank, word * kWord}; }
 
-  // The order in which a rank delivers: source after source, the own node's first; there the first expert of every rank
-  // of the node, then the second of every rank, …
+  // The order in which a rank delivers: batch after batch, but own rows that are computed last come after half of the
+  // phases; in a batch the first expert of every rank of the node, then the second of every rank, …
   MK_HD constexpr int source_node_at(int rank, int step) const { return wrap(world.node_of(rank) + step, world.nodes); }
   // As a number in the node.
   MK_HD constexpr int expert_at_visit(int rank, int visit) const {

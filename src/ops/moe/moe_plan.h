@@ -15,7 +15,11 @@ struct Refusal {
   uint64_t rows = 0;
 };
 
-// Fills PlanWords of `rank` (moe_layout.h); counts[r] are those of rank r.  If it refuses, only the status is written.
+// PlanWords of `rank` (moe_layout.h); counts[r] are those of rank r.
+//
+// Those that do not belong to a batch.  If it refuses, only the status is written.
 Refusal write_plan(const Layout& layout, int rank, std::span<const uint32_t* const> counts, uint32_t* plan);
+// Those of a batch.
+void write_batch(const Layout& layout, int rank, int batch, std::span<const uint32_t* const> counts, uint32_t* plan);
 
 }  // namespace mk::moe

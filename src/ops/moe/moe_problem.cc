@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/math.h"
 #include "ops/gemm/gemm_problem.h"
 #include "ops/moe/moe_layout.h"
 
@@ -97,6 +98,20 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
     check_arg(device == DeviceKind::kCuda || own.stream == nullptr,
               "stream of rank {} is set; CPU worlds take null only", rank);
   }
+}
+
+int phase_tokens_of(const Problem& problem, DeviceKind device) {
+  const MoeShape& shape = problem.shape;
+  const WorldShape& world = problem.world;
+  if (world.nodes == 1) return static_cast<int>(shape.max_tokens);
+  // Rows of an expert in a phase.  With 512 an H200 multiplies for three times as long as it reads the weights.
+  const int64_t rows = device == DeviceKind::kCuda ? 512 : 16;
+  constexpr int64_t kMostPhases = 16;
+  constexpr int64_t kMostCounts = 4096;  // of a rank: its experts in all phases
+  const int64_t phases = std::max<int64_t>(1, std::min(kMostPhases, kMostCounts / shape.experts));
+  const int64_t others = world.size() - world.ranks;
+  const int64_t wanted = ceil_div<int64_t>(rows * shape.experts, shape.topk * others);
+  return static_cast<int>(std::min(shape.max_tokens, std::max(wanted, ceil_div(shape.max_tokens, phases))));
 }
 
 std::string plan_key(const Problem& problem, const std::string& roles) {

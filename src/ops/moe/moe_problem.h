@@ -34,6 +34,10 @@ void check_tokens(const Problem& problem, int rank, const Tensor& x, const MoeId
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const MoeDispatchGemmArgs> args,
                 DeviceKind device);
 
+// Tokens of a phase (moe_layout.h): as few as make products of a phase worth while, whose weights are read once more.
+// It does not hang on the split or on tiles: rows have the same order in all passes of a layer.
+int phase_tokens_of(const Problem& problem, DeviceKind device);
+
 std::string plan_key(const Problem& problem, const std::string& roles);
 
 }  // namespace mk::moe

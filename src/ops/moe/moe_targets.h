@@ -14,7 +14,9 @@ namespace mk::moe {
 struct Cut {
   int tile_m = 16;
   int tile_n = 64;
+  int phase_tokens = 8;
   int slice_tokens = 32;
+  int early_eighths = 8;
   int chunk_rows = 16;
   int bundle_rows = 8;
 };

@@ -38,6 +38,9 @@ struct Cursor {
   int slot = 0;
   uint32_t phase = 0;
 
+  // After so many slots.
+  __device__ static Cursor at(uint32_t taken) { return {static_cast<int>(taken % kSlots), taken / kSlots & 1}; }
+
   __device__ void operator++() {
     if (++slot == kSlots) {
       slot = 0;

@@ -166,6 +166,20 @@ struct SystemAtomics {
     asm volatile("red.relaxed.sys.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "l"(value)
                  : "memory");
   }
+  // Afterwards the word holds at least `value`.
+  __device__ static void raise_relaxed(uint64_t* word, uint64_t value) {
+    asm volatile("red.relaxed.sys.global.max.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "l"(value)
+                 : "memory");
+  }
+  // Whether the word held `expected`; then it holds `value` now.
+  __device__ static bool replace_relaxed(uint64_t* word, uint64_t expected, uint64_t value) {
+    uint64_t seen;
+    asm volatile("atom.relaxed.sys.global.cas.b64 %0, [%1], %2, %3;"
+                 : "=l"(seen)
+                 : "l"(__cvta_generic_to_global(word)), "l"(expected), "l"(value)
+                 : "memory");
+    return seen == expected;
+  }
 };
 
 }  // namespace mk::sm90

@@ -19,6 +19,10 @@ MK_HD constexpr uint64_t settlers_after(uint64_t epoch, int count) { return epoc
 // Waves of tiles that compute blocks have come to, over all launches.
 MK_HD inline uint64_t* steps_of(const RankView& view) { return view.target_words + kMostRoles; }
 
-static_assert(kMostRoles + 1 <= kTargetWords);
+// When a worker of the rank last looked at the stop word, in ns of the GPU's clock; kStopSeen once it was set.
+MK_HD inline uint64_t* looked_of(const RankView& view) { return view.target_words + kMostRoles + 1; }
+constexpr uint64_t kStopSeen = UINT64_MAX;
+
+static_assert(kMostRoles + 2 <= kTargetWords);
 
 }  // namespace mk::sm90

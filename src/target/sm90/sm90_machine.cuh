@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/sm90_machine.cuh — the machine whose worker is a crew of threads in a CTA.
 //
-// Waits poll at system scope and give up at the deadline or when the stop word says so.  The stop word
-// lies in host memory: a hundred blocks that read it all the time slow every release of the GPU down
-// (1 µs to 100 µs, seen on an H200), so it is looked at twice a millisecond.
+// Waits poll at system scope and give up at the deadline or when the stop word says so.  The stop word lies in host
+// memory.  Reads of one word there are served one after the other, about a million a second, and a fence at system
+// scope waits behind them: with 64 blocks that read it all the time a fence takes 75 µs, with a thousand warps 6 ms
+// (measured on an H200).  So one worker of a rank looks, twice a millisecond, and leaves word for the others.
 #pragma once
 
 #include <concepts>
@@ -13,6 +14,7 @@
 #include "core/crew.h"
 #include "core/machine.h"
 #include "core/rank_view.h"
+#include "core/value_list.h"
 #include "core/wait_due.h"
 #include "target/sm90/bulk_copier.cuh"
 #include "target/sm90/pace.cuh"
@@ -103,8 +105,8 @@ class Sm90Machine {
   // The leader has acquired it and reads it for all.
   __device__ uint32_t read(const Place& from) {
     uint32_t value = 0;
+    finish_copies();
     if (crew_.is_leader()) {
-      copier_.finish();  // the worker's own copies come first
       value = *reinterpret_cast<const volatile uint32_t*>(view_.windows.resolve(view_.world, from));
       if (from.rank != view_.rank) nvlink_bytes_ += sizeof(value);
     }
@@ -112,12 +114,25 @@ class Sm90Machine {
   }
   // Every lane reads one, after what the leader has acquired.
   __device__ ValuesOf<C> read_list(const Place& from, int count, uint64_t stride) {
-    if (crew_.is_leader()) {
-      copier_.finish();
-      if (from.rank != view_.rank) nvlink_bytes_ += count * sizeof(uint32_t);
-    }
-    crew_.sync();
+    finish_copies();
+    if (crew_.is_leader() && from.rank != view_.rank) nvlink_bytes_ += count * sizeof(uint32_t);
     return ValuesOf<C>(view_.windows.resolve(view_.world, from), count, stride);
+  }
+  // A lane for each.
+  template <class ValueOf>
+  __device__ ValuesOf<C> list_of(int count, const ValueOf& value_of) requires std::same_as<C, WarpCrew> {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    return ValuesOf<C>(lane < count ? value_of(lane) : 0);
+  }
+  // In this rank's windows.
+  template <class PlaceOf>
+  __device__ ValuesOf<C> read_places(int count, const PlaceOf& place_of) requires std::same_as<C, WarpCrew> {
+    finish_copies();
+    return list_of(count, [&](int i) {
+      const Place place = place_of(i);
+      if (place.window == kNowhere.window) return uint32_t{0};
+      return uint32_t{*reinterpret_cast<const volatile uint32_t*>(view_.windows.resolve(view_.world, place))};
+    });
   }
   // The leader releases it with its next add, stamp or put; a copy may take it along before.
   __device__ void write(const Place& to, uint32_t value) {
@@ -132,11 +147,27 @@ class Sm90Machine {
   __device__ void copy(const Place& to, const Place& from, uint64_t bytes) {
     if (crew_.is_leader()) {
       has_released_ = false;
+      has_copies_ = true;
       if (to.rank != from.rank) pace_.charge(bytes);
       copier_.copy(view_.windows.resolve(view_.world, to), view_.windows.resolve(view_.world, from), bytes);
       if (to.rank != from.rank) nvlink_bytes_ += bytes;
     }
     crew_.sync();
+  }
+
+  // A lane for each vector.
+  __device__ void copy_few(const Place& to, const Place& from, uint64_t bytes) requires std::same_as<C, WarpCrew> {
+    finish_copies();
+    has_released_ = false;
+    const uint32_t lane = threadIdx.x % 32;
+    if (lane * sizeof(uint4) < bytes) {
+      const auto* const source = reinterpret_cast<const uint4*>(view_.windows.resolve(view_.world, from));
+      reinterpret_cast<uint4*>(view_.windows.resolve(view_.world, to))[lane] = __ldcg(source + lane);
+    }
+    crew_.sync();
+    if (to.rank == from.rank || !crew_.is_leader()) return;
+    pace_.charge(bytes);
+    nvlink_bytes_ += bytes;
   }
 
   // A lane for each piece of the buffer: one thread takes longer to issue copies than they take.  All have landed when
@@ -192,11 +223,26 @@ class Sm90Machine {
   template <class ToAt>
   __device__ void store_each(int count, const ToAt& to_at, uint64_t bytes) requires std::same_as<C, WarpCrew> {
     const int lane = static_cast<int>(threadIdx.x) % 32;
+    crew_.sync();  // as in store
     const uint32_t far = __ballot_sync(0xffffffffu, lane < count && to_at(lane).rank != view_.rank);
     has_released_ = false;
     if (far == 0 || !crew_.is_leader()) return;
     pace_.charge(__popc(far) * bytes);
     nvlink_bytes_ += __popc(far) * bytes;
+  }
+
+  // A lane for each.
+  template <class KeyOf, class Visit>
+  __device__ void for_each_key(int count, const KeyOf& key_of,
+                               const Visit& visit) requires std::same_as<C, WarpCrew> {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const uint32_t key = lane < count ? key_of(lane) : 0;
+    for (uint32_t left = __ballot_sync(0xffffffffu, lane < count); left != 0;) {
+      const uint32_t next = __shfl_sync(0xffffffffu, key, __ffs(static_cast<int>(left)) - 1);
+      const uint32_t same = __ballot_sync(0xffffffffu, lane < count && key == next);
+      visit(next, __popc(same));
+      left &= ~same;
+    }
   }
 
   // The crew's threads read by themselves, after the wait that made it visible.
@@ -245,6 +291,9 @@ class Sm90Machine {
 
   __device__ void note(const Event&) {}
 
+  // Pieces that went through the buffer, for who uses it after this machine.
+  __device__ uint32_t num_copied() const { return crew_.leaders(copier_.num_copied()); }
+
   // The worker's last act; its block adds to `exits` when all its threads are done.
   __device__ void close() {
     if (!crew_.is_leader()) return;
@@ -253,6 +302,15 @@ class Sm90Machine {
   }
 
  private:
+  // The worker's own copies come before what it reads.  All threads.
+  __device__ void finish_copies() {
+    if (crew_.is_leader() && has_copies_) {
+      copier_.finish();
+      has_copies_ = false;
+    }
+    crew_.sync();
+  }
+
   // One fence publishes to all who are told in a row; each costs as much as the way to a peer.  Pairs with the acquire
   // in wait_until.
   __device__ void release() {
@@ -306,11 +364,21 @@ class Sm90Machine {
       const uint64_t now = clock_ns();
       if (now - looked < kLookNs) continue;
       looked = now;
-      if (SystemAtomics::load_relaxed(view_.stop) != 0) kind = FaultKind::kStopped;
+      if (is_stopped(now)) kind = FaultKind::kStopped;
       if (kind == FaultKind::kStopped || now - began >= view_.timeout_ns) break;
     }
     record_fault(kind, signal, subject, seen, wanted);
     return false;
+  }
+
+  __device__ bool is_stopped(uint64_t now) const {
+    uint64_t* const looked = looked_of(view_);
+    uint64_t last = SystemAtomics::load_relaxed(looked);
+    if (last == kStopSeen) return true;
+    if (now < last + kLookNs || !SystemAtomics::replace_relaxed(looked, last, now)) return false;  // another looks
+    if (SystemAtomics::load_relaxed(view_.stop) == 0) return false;
+    SystemAtomics::store_relaxed(looked, kStopSeen);
+    return true;
   }
 
   __device__ void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
@@ -348,6 +416,7 @@ class Sm90Machine {
   mutable uint64_t epoch_ = 0;
   uint64_t nvlink_bytes_ = 0;
   uint64_t consumed_seen_ = 0;
+  bool has_copies_ = false;            // that may not have landed; the leader's
   bool has_released_ = false;          // everything acquired and written so far; the leader's
   uint32_t last_signal_ = UINT32_MAX;  // of the last wait that ended well: signals only grow
   uint64_t last_wanted_ = 0;

@@ -14,10 +14,17 @@
 
 namespace mk::sm90 {
 
-template <class Element>
+// Which lanes call image_at: the one that loads or, if it takes the whole warp to say where an image lies, all.
+enum class WhoAsks { kOneLane, kAllLanes };
+
+template <class Element, WhoAsks kWho = WhoAsks::kOneLane>
 class SumJob {
  public:
-  __device__ explicit SumJob(const BulkPieces& pieces) : pieces_(pieces) {}
+  // Someone may have copied pieces through the buffer before.
+  __device__ explicit SumJob(const BulkPieces& pieces, uint32_t copied = 0)
+      : pieces_(pieces),
+        loading_(Cursor<BulkPieces::kPieces>::at(copied)),
+        taken_(Cursor<BulkPieces::kPieces>::at(copied)) {}
 
   // Sums `count` images of so many bytes; image_at(i) is where the i-th lies.  Calls send(piece, first, bytes) for
   // each piece of the sum; in there bulk copies of the lane that is_one_lane may read the piece, and so may every lane.
@@ -26,11 +33,17 @@ class SumJob {
     Loading next{0, 0};
     const auto load_next = [&] {
       if (next.first >= bytes) return;
-      load(image_at(next.image) + next.first, piece_bytes(bytes - next.first));
+      const std::byte* const from = image_at(next.image) + next.first;
+      if (kWho == WhoAsks::kOneLane || is_one_lane()) load(from, piece_bytes(bytes - next.first));
       next.advance(count);
     };
     if (is_one_lane()) {
       ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});  // the tile before has left
+      if constexpr (kWho == WhoAsks::kOneLane) {
+        for (int i = 0; i < kAhead; ++i) load_next();
+      }
+    }
+    if constexpr (kWho == WhoAsks::kAllLanes) {
       for (int i = 0; i < kAhead; ++i) load_next();
     }
     for (uint32_t first = 0; first < bytes; first += BulkPieces::kPieceBytes) {
@@ -48,8 +61,9 @@ class SumJob {
         if (is_one_lane()) {
           if (is_sum) ptx::cp_async_bulk_commit_group();
           free_next_piece(image, count);
-          load_next();
+          if constexpr (kWho == WhoAsks::kOneLane) load_next();
         }
+        if constexpr (kWho == WhoAsks::kAllLanes) load_next();
       }
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/values_of.cuh — what read_list of the sm90 machine returns: values that lie one after the other.
+// target/sm90/values_of.cuh — the lists of values (core/value_list.h) of the sm90 machine.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,12 @@ class ValuesOf;
 template <>
 class ValuesOf<WarpCrew> {
  public:
+  ValuesOf() = default;
   __device__ ValuesOf(const std::byte* first, int count, uint64_t stride) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     if (lane < count) mine_ = *reinterpret_cast<const volatile uint32_t*>(first + lane * stride);
   }
+  __device__ explicit ValuesOf(uint32_t mine) : mine_(mine) {}
   __device__ uint32_t operator[](int i) const { return __shfl_sync(0xffffffffu, mine_, i); }
   __device__ uint32_t own(int) const { return mine_; }
   template <class Is>
