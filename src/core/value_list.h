@@ -29,6 +29,7 @@ struct ValueList {
 
 // value_of(0) … value_of(count - 1), at most kMostValues.  A machine may have a list_of of its own: each thread of the
 // worker calls `value_of` for itself.
+MK_PROTOCOL
 template <class M, class ValueOf>
 MK_HD auto list_of(M& m, int count, const ValueOf& value_of) {
   if constexpr (requires { m.list_of(count, value_of); }) {
@@ -42,6 +43,7 @@ MK_HD auto list_of(M& m, int count, const ValueOf& value_of) {
 
 // What `read` finds at place_of(0) …, where that is a place; likewise.
 constexpr Place kNowhere{.window = 0xffffffffu};
+MK_PROTOCOL
 template <class M, class PlaceOf>
 MK_HD auto read_places(M& m, int count, const PlaceOf& place_of) {
   if constexpr (requires { m.read_places(count, place_of); }) {

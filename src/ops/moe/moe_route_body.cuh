@@ -133,7 +133,7 @@ class RouteBody {
       const uint32_t listed = take_place(next_, pair.expert, pair.expert >= 0);
       if (pair.expert < 0) return;
       const uint32_t row = crossing.node >= 0 ? place : static_cast<uint32_t>(pair.token);
-      list[listed] = {row, static_cast<uint32_t>(view_.rank), static_cast<uint32_t>(pair.number()), pair.weight};
+      list[listed] = {row, static_cast<uint32_t>(view_.rank), static_cast<uint32_t>(pair.number), pair.weight};
     });
     sm90::rows_before_async_reads();             // the list is copied and put
     sm90::shared_stores_before_tma();            // copies use the scratch again
@@ -166,15 +166,13 @@ class RouteBody {
  private:
   // A lane's pair, or none: no expert then.
   struct Pair {
-    int64_t token = 0;
-    int64_t first = 0;  // pair of the token
-    int slot = 0;
-    int in_step = 0;    // the token's number among those that the warp has in hand
+    int token = 0;
+    int number = 0;   // token · topk + slot
+    int in_step = 0;  // the token's number among those that the warp has in hand
     int64_t id = -1;
     int expert = -1;
     uint32_t weight = 0;
     bool goes_on = false;  // other slots of the token were in the step before
-    __device__ int64_t number() const { return first + slot; }
   };
 
   // Whether a pair is for another node, and which lane leads its token there: that of the first slot of this node.
@@ -212,14 +210,13 @@ class RouteBody {
         const int part = steps_of_token > 1 ? step - of_tokens * steps_of_token : 0;
         const int in_slice = of_tokens + in_step;
         const int slot = slot_in_step + 32 * part;
-        pairs[i].token = tokens.first + in_slice;
-        pairs[i].first = pairs[i].token * layout_.topk;
-        pairs[i].slot = slot;
+        pairs[i].token = static_cast<int>(tokens.first) + in_slice;
+        pairs[i].number = pairs[i].token * layout_.topk + slot;
         pairs[i].in_step = in_step;
         pairs[i].goes_on = part > 0;
         if (step < steps && in_step < tokens_of_step && in_slice < tokens.count && slot < layout_.topk) {
-          pairs[i].id = id_of(pairs[i].number());
-          pairs[i].weight = weight_of(pairs[i].number());
+          pairs[i].id = id_of(pairs[i].number);
+          pairs[i].weight = weight_of(pairs[i].number);
         }
       }
 #pragma unroll
@@ -268,7 +265,7 @@ class RouteBody {
     const uint32_t bad = __ballot_sync(~0u, pair.id < -1 || pair.id >= layout_.experts);
     if (bad == 0) return;
     const int first = __ffs(static_cast<int>(bad)) - 1;
-    m.refuse(kBadId, __shfl_sync(~0u, pair.number(), first), static_cast<uint64_t>(__shfl_sync(~0u, pair.id, first)),
+    m.refuse(kBadId, __shfl_sync(~0u, pair.number, first), static_cast<uint64_t>(__shfl_sync(~0u, pair.id, first)),
              layout_.experts);
   }
 
