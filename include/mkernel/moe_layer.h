@@ -9,11 +9,15 @@
 // another node is rounded once more, and sums of nodes are added in a fixed order, the token's own node first.  So two
 // runs give the same bits.
 //
+// Shared experts: each rank has `shared` more, behind its others in w13 and w2.  Every token of the rank goes to all of
+// them, with weight 1, and their results are added after those of its slots in its node.  Sums of experts being what they are, n of
+// them are one with n · inter.  Their rows count in max_rows, and their gradients come with the others.
+//
 // With an activation_clamp L, min(gate, L) takes the place of gate, and min(max(up, -L), L) that of up.  `kept` has
 // both as they were before.
 //
 // On a CPU any hidden, inter ≥ 1 and bf16, fp16 or fp32.  On a GPU bf16 or fp16, hidden and inter multiples of 8, at
-// most 1024 experts, topk + nodes at most 97.
+// most 1024 experts, shared ones included, topk + shared + nodes at most 97.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +39,14 @@ struct MoeLayerShape {
   int64_t max_tokens = 0;      // that a rank may bring
   int64_t max_rows = 0;        // that a rank may get
   float activation_clamp = 0;  // 0 or infinity: none
+  int shared = 0;              // experts of each rank that all its tokens go to; with topk at most 64
 };
 
 struct MoeLayerArgs {
   Tensor x;                            // [tokens, hidden]; tokens is at most max_tokens
   MoeIds topk_idx;                     // [tokens, topk]
   const float* topk_weight = nullptr;  // [tokens, topk]; null: ones
-  Tensor w13;                          // [local experts · 2 · inter, hidden]
+  Tensor w13;                          // [local experts · 2 · inter, hidden]; shared ones are the last local experts
   Tensor w2;                           // [local experts · hidden, inter]
   Tensor out;                          // [tokens, hidden]
   Tensor kept = {};                    // [max_rows, 2 · inter] or null: gate and up of each row, for the backward pass

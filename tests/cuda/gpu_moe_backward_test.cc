@@ -192,6 +192,12 @@ TEST_P(GpuMoeBackward, SeveralPhasesAreRight) {
   EXPECT_TRUE(runs_right(world, gpu_problem(GetParam(), 1, std::min(2, world.size()), 1500, 72, 136), 2, 5));
 }
 
+TEST_P(GpuMoeBackward, SharedExpertsAreRight) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(GetParam());
+  EXPECT_TRUE(runs_right(world, with_shared(gpu_problem(GetParam(), 2, 2, 70, 72, 136), 2), 6, 7));
+}
+
 TEST_P(GpuMoeBackward, AClampZeroesGradientsBeyondIt) {
   MK_NEEDS_GPU();
   World world = gpu_world(GetParam());

@@ -182,6 +182,15 @@ TEST_P(GpuMoeLayer, SeveralPhasesAreRight) {
   EXPECT_TRUE(runs_right(world, problem, 6, 5));
 }
 
+TEST_P(GpuMoeLayer, SharedExpertsAreRight) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(GetParam());
+  for (const int shared : {1, 3}) {
+    const moe::LayerProblem problem = gpu_problem(GetParam(), 2, 2, 70, 72, 136);
+    EXPECT_TRUE(runs_right(world, with_shared(problem, shared), 6, 7)) << shared;
+  }
+}
+
 // Low and high tiles.
 TEST_P(GpuMoeLayer, AClampBoundsGateAndUp) {
   MK_NEEDS_GPU();

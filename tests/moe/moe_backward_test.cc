@@ -209,7 +209,8 @@ TEST(MoeBackwardProperty, ManyRoutingsAreRight) {
       const int topk = 1 + static_cast<int>(tools::below(random, std::min(9, local_experts * shape.size())));
       const moe::LayerProblem problem = layer_problem(shape, local_experts, topk, 1 + tools::below(random, 30), 0,
                                                       1 + tools::below(random, 20), 1 + tools::below(random, 20));
-      ASSERT_TRUE(runs_right(world, problem, 4, seed)) << "seed " << seed;
+      const auto shared = static_cast<int>(tools::below(random, 3));
+      ASSERT_TRUE(runs_right(world, with_shared(problem, shared), 4, seed)) << "seed " << seed;
     }
   }
 }

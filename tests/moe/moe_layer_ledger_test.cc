@@ -109,7 +109,9 @@ struct NoBody {
   const MoeLaunchData& data;
   int rank;
   int64_t tokens() const { return data.rank(rank).tokens; }
-  int expert_of_pair(int64_t pair) const { return static_cast<int>(data.id_of(rank, pair)); }
+  int expert_of(int64_t token, int slot) const {
+    return static_cast<int>(data.id_of(rank, token * data.problem().shape.topk + slot));
+  }
   template <class M>
   void count(M&, int) {}
   template <class M>
@@ -156,7 +158,7 @@ void balances(const WorldShape& world, const Make& make) {
   for (const int topk : {1, 3}) {
     if (topk > 2 * world.size()) continue;
     for (const auto& [dispatch, send, compute] : {std::tuple{1, 1, 1}, std::tuple{4, 3, 3}}) {
-      const moe::LayerProblem problem = layer_problem(world, 2, topk, 7);
+      const moe::LayerProblem problem = with_shared(layer_problem(world, 2, topk, 7), topk / 2);
       const Roster roles{{dispatch}, {world.nodes > 1 ? send : 0}, {compute}};
       const auto layout = make(problem, kCut, roles);
       const LayerLaunches launches(layout, problem, 4, seed_of(topk, dispatch));

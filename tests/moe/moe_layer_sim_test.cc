@@ -94,7 +94,7 @@ class MoeLayerSim {
     const int local_experts = draw(3);
     const int topk = draw(std::min(4, local_experts * world.size()));
     const int max_tokens = draw(9);
-    problem_ = layer_problem(world, local_experts, topk, max_tokens, 0, draw(5), draw(4));
+    problem_ = with_shared(layer_problem(world, local_experts, topk, max_tokens, 0, draw(5), draw(4)), draw(3) - 1);
     if (draw(4) == 1) problem_.shape.max_rows = draw(max_tokens * topk);  // some launches are refused then
     const moe::Cut cut{.tile_m = 4,
                        .tile_n = draw(4),

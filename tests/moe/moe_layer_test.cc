@@ -205,7 +205,8 @@ TEST(MoeLayerProperty, HundredsOfRoutingsAreRight) {
       const int topk = 1 + static_cast<int>(tools::below(random, std::min(9, local_experts * shape.size())));
       const moe::LayerProblem problem = layer_problem(shape, local_experts, topk, 1 + tools::below(random, 60), 0,
                                                       1 + tools::below(random, 20), 1 + tools::below(random, 20));
-      ASSERT_TRUE(runs_right(world, problem, 4, seed)) << "seed " << seed;
+      const auto shared = static_cast<int>(tools::below(random, 3));
+      ASSERT_TRUE(runs_right(world, with_shared(problem, shared), 4, seed)) << "seed " << seed;
     }
   }
 }
@@ -247,6 +248,9 @@ TEST_F(MoeLayerBadInput, IsRefusedByName) {
   EXPECT_TRUE(refuses({"load of rank 1 is at", "multiple of 4"}, [](Shape&, Args& args) {
     args[1].load = reinterpret_cast<int32_t*>(static_cast<std::byte*>(args[1].out.data) + 1);
   }));
+  EXPECT_TRUE(refuses({"shared is -1"}, [](Shape& shape, Args&) { shape.shared = -1; }));
+  EXPECT_TRUE(refuses({"shared is 63", "topk, 2", "at most 64"}, [](Shape& shape, Args&) { shape.shared = 63; }));
+  EXPECT_TRUE(refuses({"w13 of rank 0"}, [](Shape& shape, Args&) { shape.shared = 1; }));  // has none of it
   EXPECT_TRUE(refuses({"args has 1 entries"}, [](Shape&, Args& args) { args.pop_back(); }));
   EXPECT_TRUE(refuses({"stream of rank 1"}, [](Shape&, Args& args) { args[1].stream = &args; }));
   EXPECT_TRUE(refuses({"topk_idx of rank", "null"}, [](Shape&, Args& args) {

@@ -52,10 +52,11 @@ void MoeBackwardData::add_row(const ExpertView& expert, const MoeRow& row, const
                               All& all) const {
   const MoeLayerShape& shape = layer_.problem().shape;
   const MoeRank& source = layer_.routing().rank(row.rank);
-  const int64_t token = row.pair / shape.topk;
+  const int64_t token = row.pair / (shape.topk + shape.shared);
+  const int64_t slot = row.pair % (shape.topk + shape.shared);
   const float* const x = &source.x[token * shape.hidden];
   const float* const dout = &dout_[row.rank][token * shape.hidden];
-  const double weight = source.weights[row.pair];
+  const double weight = layer_.routing().weight_of(row.rank, row.pair);
   for (int64_t i = 0; i < shape.inter; ++i) {
     double sum = 0, bound = 0;
     for (int64_t h = 0; h < shape.hidden; ++h) {
@@ -86,7 +87,9 @@ void MoeBackwardData::add_row(const ExpertView& expert, const MoeRow& row, const
       }
       all.dw2.add(expert.dw2 + h * shape.inter + i, dout[h] * weight * a, std::fabs(dout[h] * weight * a));
     }
-    if (row.rank == rank) all.scores.add(row.pair, sum * a, bound * std::fabs(a));
+    if (row.rank == rank && slot < shape.topk) {
+      all.scores.add(token * shape.topk + slot, sum * a, bound * std::fabs(a));
+    }
   }
 }
 

@@ -26,7 +26,8 @@ MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint6
   for (MoeRank& own : ranks_) {
     own.tokens = tokens.value_or(below(random, 4) == 0 ? 0 : 1 + below(random, shape.max_tokens));
     for (int64_t token = 0; token < own.tokens; ++token) {
-      tools::draw_token(random, routing, shape.experts, problem.local_experts(), shape.topk, own.ids);
+      const int named = problem.local_experts() - problem.shared;
+      tools::draw_token(random, routing, named * problem.world.size(), named, named_slots(), own.ids);
     }
     own.weights.resize(own.ids.size());
     for (float& value : own.weights) value = number();
@@ -38,8 +39,18 @@ MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint6
 }
 
 int64_t MoeLaunchData::id_of(int rank, int64_t pair) const {
-  const int64_t id = ranks_[rank].ids[pair];
-  return id < 0 || id >= problem_.shape.experts ? -1 : id;
+  const int64_t token = pair / problem_.shape.topk;
+  const int64_t slot = pair % problem_.shape.topk;
+  const int64_t local = problem_.local_experts();
+  const int64_t named = local - problem_.shared;
+  if (slot >= named_slots()) return rank * local + named + slot - named_slots();
+  const int64_t id = ranks_[rank].ids[token * named_slots() + slot];
+  return id < 0 || id >= named * problem_.world.size() ? -1 : id / named * local + id % named;
+}
+
+float MoeLaunchData::weight_of(int rank, int64_t pair) const {
+  const int64_t slot = pair % problem_.shape.topk;
+  return slot < named_slots() ? ranks_[rank].weights[pair / problem_.shape.topk * named_slots() + slot] : 1;
 }
 
 std::vector<MoeRow> MoeLaunchData::rows_of(int expert) const {
@@ -100,7 +111,7 @@ testing::AssertionResult MoeLaunchData::is_right(int rank, const std::vector<flo
       float weight = 0;
       std::memcpy(&weight, &origins[row * 4 + 3], sizeof(weight));
       if (origins[row * 4 + 1] != from.rank || origins[row * 4 + 2] != from.pair ||
-          weight != ranks_[from.rank].weights[from.pair]) {
+          weight != weight_of(from.rank, from.pair)) {
         return testing::AssertionFailure() << "rank " << rank << ", row " << row << " has a wrong origin";
       }
       ++row;
@@ -153,7 +164,7 @@ std::vector<moe::Route> MoeLaunchData::list(const moe::Layout& layout, int rank)
         const bool stays = node == layout.world.node_of(rank);
         const auto row = stays ? token : std::find(crossed.begin(), crossed.end(), token) - crossed.begin();
         routes.push_back({static_cast<uint32_t>(row), static_cast<uint32_t>(rank), static_cast<uint32_t>(pair),
-                          ranks_[rank].weights[pair]});
+                          weight_of(rank, pair)});
       }
     }
   }

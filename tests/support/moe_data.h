@@ -22,7 +22,7 @@ using tools::Routing;
 // What a rank brings to a launch, in fp32: small whole numbers, so that every sum is exact.
 struct MoeRank {
   int64_t tokens = 0;
-  std::vector<int64_t> ids;    // [tokens][topk]
+  std::vector<int64_t> ids;    // [tokens][named slots]
   std::vector<float> weights;  // likewise
   std::vector<float> x;        // [tokens][hidden]
   std::vector<float> w;        // [local experts][hidden][n]
@@ -47,7 +47,9 @@ class MoeLaunchData {
   void set_phases(int tokens) { phase_tokens_ = tokens; }
   void set_phases(DeviceKind device) { phase_tokens_ = moe::phase_tokens_of(problem_, device); }
 
-  int64_t id_of(int rank, int64_t pair) const;    // -1 too where it names no expert
+  int named_slots() const { return problem_.shape.topk - problem_.shared; }
+  int64_t id_of(int rank, int64_t pair) const;    // the expert's number; -1 too where it names none
+  float weight_of(int rank, int64_t pair) const;
   std::vector<MoeRow> rows_of(int expert) const;  // in their order
   int64_t rows_on(int rank) const;
   float exact(int expert, const MoeRow& row, int64_t col) const;

@@ -56,11 +56,11 @@ testing::AssertionResult MoeLayerData::is_right(int rank, const std::vector<floa
   const MoeRank& own = routing_.rank(rank);
   for (int64_t token = 0; token < own.tokens; ++token) {
     Sums sums{std::vector<double>(shape.hidden), std::vector<double>(shape.hidden)};
-    for (int slot = 0; slot < shape.topk; ++slot) {
-      const int64_t pair = token * shape.topk + slot;
+    const int slots = shape.topk + shape.shared;
+    for (int64_t pair = token * slots; pair < (token + 1) * slots; ++pair) {
       const int64_t id = routing_.id_of(rank, pair);
       if (id < 0) continue;
-      add_expert(static_cast<int>(id), &own.x[token * shape.hidden], own.weights[pair], sums);
+      add_expert(static_cast<int>(id), &own.x[token * shape.hidden], routing_.weight_of(rank, pair), sums);
     }
     for (int64_t k = 0; k < shape.hidden; ++k) {
       const float seen = out[token * shape.hidden + k];

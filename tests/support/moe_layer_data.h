@@ -48,4 +48,11 @@ inline moe::LayerProblem layer_problem(const WorldShape& world, int local_expert
   return {world, {hidden, inter, shape.experts, topk, max_tokens, shape.max_rows}, DType::kFp32};
 }
 
+// The same with so many shared experts on each rank, and room for their rows.
+inline moe::LayerProblem with_shared(moe::LayerProblem problem, int shared) {
+  problem.shape.shared = shared;
+  problem.shape.max_rows += shared * problem.shape.max_tokens;
+  return problem;
+}
+
 }  // namespace mk::test

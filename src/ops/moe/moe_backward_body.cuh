@@ -35,7 +35,7 @@ class BackwardBody : public LayerBody<Sum> {
   }
   __device__ void write_out(int64_t token) {
     Base::write_out(token);
-    if (out_ != nullptr) write(out_ + token * layout_.topk, layout_.topk);
+    if (out_ != nullptr) write(out_ + token * layout_.named_slots(), layout_.named_slots());
   }
 
  private:

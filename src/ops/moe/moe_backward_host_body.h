@@ -120,7 +120,8 @@ class BackwardHostBody : public LayerHostBody<T, Resolve> {
   }
   void write_out(int64_t token) {
     Base::write_out(token);
-    if (operands_.scores != nullptr) std::copy_n(scores_.data(), layout_.topk, operands_.scores + token * layout_.topk);
+    const int slots = layout_.named_slots();
+    if (operands_.scores != nullptr) std::copy_n(scores_.data(), slots, operands_.scores + token * slots);
   }
 
  private:

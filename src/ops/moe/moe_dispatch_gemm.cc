@@ -62,6 +62,7 @@ Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) 
   layout.world = problem.world;
   layout.experts = shape.experts;
   layout.topk = shape.topk;
+  layout.shared = problem.shared;
   layout.max_tokens = shape.max_tokens;
   layout.max_rows = shape.max_rows;
   layout.k = shape.hidden;

@@ -26,6 +26,10 @@ class HostBody {
       : layout_(layout), rank_(rank), operands_(operands), resolve_(std::move(resolve)) {}
 
   int64_t tokens() const { return operands_.tokens; }
+  // -1: none.
+  int expert_of(int64_t token, int slot) {
+    return is_named(slot) ? layout_.expert_of_id(id_of(token, slot)) : layout_.shared_expert(rank_, slot);
+  }
 
   // The slice's pairs by expert, and its tokens that cross by node.
   template <class M>
@@ -33,10 +37,10 @@ class HostBody {
     uint32_t* const all = words(layout_.histogram_at(rank_, slice));
     std::fill(all, all + layout_.histogram_words(), 0u);
     for_each_pair(slice, [&](int64_t token, int slot, int64_t id) {
-      if (id < -1 || id >= layout_.experts) {
-        m.refuse(kBadId, token * layout_.topk + slot, static_cast<uint64_t>(id), layout_.experts);
+      if (id < -1 || id >= layout_.num_ids()) {
+        m.refuse(kBadId, token * layout_.topk + slot, static_cast<uint64_t>(id), layout_.num_ids());
       }
-      const int expert = expert_of(id);
+      const int expert = expert_of(token, slot);
       if (expert < 0) return;
       ++all[expert];
       if (comes_first(token, slot, expert)) ++all[layout_.experts + layout_.node_of_expert(expert)];
@@ -99,7 +103,7 @@ class HostBody {
         const Place at = layout_.list_at(rank_, next[expert]++);
         *reinterpret_cast<Route*>(resolve_(at)) = {
             stays ? static_cast<uint32_t>(token) : *words(layout_.crossed_at(rank_, node, token)),
-            static_cast<uint32_t>(rank_), static_cast<uint32_t>(pair), weight_of(pair)};
+            static_cast<uint32_t>(rank_), static_cast<uint32_t>(pair), weight_of(token, slot)};
         m.store(at, sizeof(Route));
       });
     });
@@ -167,16 +171,18 @@ class HostBody {
   }
   int num_slices() const { return layout_.num_slices(operands_.tokens); }
 
-  int64_t id_of(int64_t pair) {
+  bool is_named(int slot) const { return slot < layout_.named_slots(); }
+  // Of a slot that callers name; -1: none.
+  int64_t id_of(int64_t token, int slot) {
+    const int64_t pair = token * layout_.named_slots() + slot;
     const std::byte* const ids = resolve_({kIdsInput, rank_, 0});
     if (operands_.ids == MoeIds::Type::kInt32) return reinterpret_cast<const int32_t*>(ids)[pair];
     return reinterpret_cast<const int64_t*>(ids)[pair];
   }
-  // -1: none.
-  int expert_of(int64_t id) const { return id < 0 || id >= layout_.experts ? -1 : static_cast<int>(id); }
-  float weight_of(int64_t pair) {
-    if (!operands_.has_weights) return 1;
-    return reinterpret_cast<const float*>(resolve_({kWeightsInput, rank_, 0}))[pair];
+  float weight_of(int64_t token, int slot) {
+    if (!operands_.has_weights || !is_named(slot)) return 1;
+    const auto* const weights = reinterpret_cast<const float*>(resolve_({kWeightsInput, rank_, 0}));
+    return weights[token * layout_.named_slots() + slot];
   }
 
   template <class Body>
@@ -187,14 +193,14 @@ class HostBody {
   template <class Body>
   void for_each_pair(int slice, Body&& body) {
     for_each_token(slice, [&](int64_t token) {
-      for (int slot = 0; slot < layout_.topk; ++slot) body(token, slot, id_of(token * layout_.topk + slot));
+      for (int slot = 0; slot < layout_.topk; ++slot) body(token, slot, is_named(slot) ? id_of(token, slot) : -1);
     });
   }
   // Those that name an expert.
   template <class Body>
   void for_each_slot(int64_t token, Body&& body) {
     for (int slot = 0; slot < layout_.topk; ++slot) {
-      const int expert = expert_of(id_of(token * layout_.topk + slot));
+      const int expert = expert_of(token, slot);
       if (expert >= 0) body(slot, expert);
     }
   }

@@ -29,7 +29,7 @@ class LayerBody : public RouteBody {
       record[0] = static_cast<uint32_t>(token);
 #pragma unroll 1
       for (int slot = 0; slot < layer_.topk; ++slot) {
-        record[1 + slot] = static_cast<uint32_t>(expert_of_pair(token * layer_.topk + slot));
+        record[1 + slot] = static_cast<uint32_t>(expert_of(token, slot));
       }
     });
   }
@@ -52,7 +52,6 @@ class LayerBody : public RouteBody {
     if (lane() < rows) *words(to_at(lane())) = static_cast<uint32_t>(row + lane());
   }
 
-  __device__ int expert_of_pair(int64_t pair) const { return expert_of(id_of(pair)); }
 
   __device__ void clear_sum() { sum_.clear(); }
   __device__ void add(const Place& from) { sum_.add(view_.windows.resolve(layer_.world, from)); }

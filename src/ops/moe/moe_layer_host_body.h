@@ -38,7 +38,7 @@ class LayerHostBody : public HostBody<T, Resolve> {
         std::memset(record, 0, layer_.record_bytes());
         record[0] = static_cast<uint32_t>(token);
         for (int slot = 0; slot < layer_.topk; ++slot) {
-          record[1 + slot] = static_cast<uint32_t>(expert_of_pair(token * layer_.topk + slot));
+          record[1 + slot] = static_cast<uint32_t>(this->expert_of(token, slot));
         }
         m.store(at, layer_.record_bytes());
       }
@@ -64,8 +64,6 @@ class LayerHostBody : public HostBody<T, Resolve> {
     }
     m.store(at, bytes);
   }
-
-  int expert_of_pair(int64_t pair) { return this->expert_of(this->id_of(pair)); }
 
   void activate(const LayerTile& tile) {
     const Range cols = block_range(layer_.inter, layer_.act_tile_n, tile.col_block);
@@ -126,7 +124,7 @@ class LayerHostBody : public HostBody<T, Resolve> {
   bool crosses(int64_t token, int node) {
     if (node == layer_.world.node_of(this->rank_)) return false;
     for (int slot = 0; slot < layer_.topk; ++slot) {
-      const int expert = expert_of_pair(token * layer_.topk + slot);
+      const int expert = this->expert_of(token, slot);
       if (expert >= 0 && layer_.node_of_expert(expert) == node) return true;
     }
     return false;

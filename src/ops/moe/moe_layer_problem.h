@@ -16,10 +16,18 @@ struct LayerProblem {
   MoeLayerShape shape;
   DType dtype = DType::kBf16;
 
-  int local_experts() const { return shape.experts / world.size(); }
-  // The dispatch of its tokens.
+  int local_experts() const { return shape.experts / world.size() + shape.shared; }
+  // The dispatch of its tokens.  There shared experts are experts, and all tokens name them in slots of their own.
   Problem dispatch() const {
-    return {world, {shape.hidden, shape.hidden, shape.experts, shape.topk, shape.max_tokens, shape.max_rows}, dtype};
+    Problem all{world, {}, dtype};
+    all.shape = {shape.hidden,
+                 shape.hidden,
+                 shape.experts + shape.shared * world.size(),
+                 shape.topk + shape.shared,
+                 shape.max_tokens,
+                 shape.max_rows};
+    all.shared = shape.shared;
+    return all;
   }
 };
 

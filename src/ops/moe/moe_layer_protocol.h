@@ -18,8 +18,8 @@
 // Hand-back is that of the dispatch: who makes results, or sums, has the counts of all ranks, so all have finished the
 // launch before, and have read what they sum.  Records and sums are what puts read, and are settled.
 //
-// A body has, besides what the dispatch needs: keep_places(row, rows, to_at); expert_of_pair(pair) of this rank's
-// tokens; activate(tile); multiply(tile); and clear_sum, add(from), store_sum(to), write_out(token) for sums.  If pairs
+// A body has, besides what the dispatch needs: keep_places(row, rows, to_at); expert_of(token, slot) of this
+// rank's; activate(tile); multiply(tile); and clear_sum, add(from), store_sum(to), write_out(token) for sums.  If pairs
 // have scores, also make_scores(tile), of results, and take_score(slot, from) between those of sums.
 //
 // A LayerLayout with scores is that of the backward pass (moe_backward_protocol.h).
@@ -332,12 +332,12 @@ MK_HD bool sum_for_peers(M& m, const L& layout, const Post& post, Body& body) {
 // Of an own token.
 MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
-MK_HD bool has_expert_in(M& m, const L& layout, int node, int64_t first_pair, Body& body) {
+MK_HD bool has_expert_in(M& m, const L& layout, int node, int64_t token, Body& body) {
   int found = 0;
   for (int first = 0; first < layout.topk; first += kMostValues) {
     const int some = min_of(kMostValues, layout.topk - first);
     const auto experts =
-        list_of(m, some, [&](int i) { return static_cast<uint32_t>(body.expert_of_pair(first_pair + first + i)); });
+        list_of(m, some, [&](int i) { return static_cast<uint32_t>(body.expert_of(token, first + i)); });
     found += experts.count_if(some, [&](uint32_t id) {
       const int expert = static_cast<int>(id);
       return expert >= 0 && layout.node_of_expert(expert) == node;
@@ -351,17 +351,16 @@ MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
 MK_HD bool sum_own(M& m, const L& layout, int64_t token, Body& body) {
   const int here = m.world().node_of(m.rank());
-  const int64_t first_pair = token * layout.topk;
   body.clear_sum();
   for (int first = 0; first < layout.topk; first += kMostValues) {
     const int some = min_of(kMostValues, layout.topk - first);
     const auto experts =
-        list_of(m, some, [&](int i) { return static_cast<uint32_t>(body.expert_of_pair(first_pair + first + i)); });
+        list_of(m, some, [&](int i) { return static_cast<uint32_t>(body.expert_of(token, first + i)); });
     add_results(m, layout, first, some, experts, rows_of_slots(m, layout, here, token, first, some, experts), body);
   }
   for (int step = 1; step < m.world().nodes; ++step) {
     const int node = wrap(here + step, m.world().nodes);
-    if (!has_expert_in(m, layout, node, first_pair, body)) continue;
+    if (!has_expert_in(m, layout, node, token, body)) continue;
     const int64_t index = m.read(layout.crossed_at(m.rank(), node, token));
     const int chunk = layout.by.chunk_rows.quotient(static_cast<int>(index));
     if (!m.wait_stamp(layout.sums_landed(node, chunk), here_in(m.epoch()), token)) return false;
@@ -370,7 +369,7 @@ MK_HD bool sum_own(M& m, const L& layout, int64_t token, Body& body) {
     body.add(from);
     if constexpr (L::kHasScores) {
       for (int slot = 0; slot < layout.topk; ++slot) {
-        const int expert = body.expert_of_pair(first_pair + slot);
+        const int expert = body.expert_of(token, slot);
         if (expert >= 0 && layout.node_of_expert(expert) == node) body.take_score(slot, layout.score_in(from, slot));
       }
     }

@@ -41,9 +41,12 @@ std::string refusal(const Layout& layout, const FaultRecord& record) {
                        record.tile / layout.topk, record.tile % layout.topk, static_cast<int64_t>(record.seen),
                        record.wanted);
   }
-  return fmt::format(
-      "rank {} would get {} rows, more than max_rows, which is {}; expert {} is the first that does not fit",
-      layout.rank_of_expert(static_cast<int>(record.tile)), record.seen, record.wanted, record.tile);
+  const int rank = layout.rank_of_expert(static_cast<int>(record.tile));
+  const int local = static_cast<int>(record.tile) - rank * layout.local_experts();
+  const int named = layout.local_experts() - layout.shared;
+  return fmt::format("rank {} would get {} rows, more than max_rows, which is {}; {} {} is the first that does not fit",
+                     rank, record.seen, record.wanted, local < named ? "expert" : "its shared expert",
+                     local < named ? rank * named + local : local - named);
 }
 
 }  // namespace mk::moe

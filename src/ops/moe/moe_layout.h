@@ -60,6 +60,7 @@ constexpr uint32_t kOriginsWindow = kFirstOperatorWindow + 10;   // [row] Routes
 
 constexpr uint64_t kWord = sizeof(uint32_t);
 
+constexpr int kMostSlots = 64;
 constexpr int kMostGpuExperts = 1024;  // a warp keeps two words for each in its shared memory
 
 struct Layout {
@@ -69,6 +70,7 @@ struct Layout {
   WorldShape world;
   int experts = 1;
   int topk = 1;
+  int shared = 0;  // the last experts of each rank, which all its tokens name in their last slots; callers do not
   int64_t max_tokens = 1;
   int64_t max_rows = 1;
   int parts = 1;      // rows that travel of a token: one of kTokensInput, and one of kMoreInput if there are two
@@ -87,15 +89,18 @@ struct Layout {
 
   // Divisions that workers make all the time, prepared by the host: a GPU divides in software.
   struct Dividers {
-    Divider local_experts, node_experts, ranks, topk, phase_tokens, tile_m, chunk_rows, batches, batches_of_phase;
+    Divider local_experts, named_experts, node_experts, ranks, topk, phase_tokens, tile_m, chunk_rows, batches,
+        batches_of_phase;
   };
   Dividers by;
 
   // After all that comes before is said.
   constexpr void prepare() {
-    by = {Divider(local_experts()), Divider(node_experts()), Divider(world.ranks),
-          Divider(topk),            Divider(phase_tokens),   Divider(tile_m),
-          Divider(chunk_rows),      Divider(num_batches()),  Divider(max_of(1, world.nodes - 1))};
+    by = {Divider(local_experts()), Divider(local_experts() - shared),
+          Divider(node_experts()),  Divider(world.ranks),
+          Divider(topk),            Divider(phase_tokens),
+          Divider(tile_m),          Divider(chunk_rows),
+          Divider(num_batches()),   Divider(max_of(1, world.nodes - 1))};
   }
 
   MK_HD constexpr int local_experts() const { return experts / world.size(); }
@@ -104,6 +109,14 @@ struct Layout {
   MK_HD constexpr int node_of_expert(int expert) const { return by.node_experts.quotient(expert); }
   MK_HD constexpr int node_of(int rank) const { return by.ranks.quotient(rank); }
   MK_HD constexpr int local_of(int rank) const { return rank - node_of(rank) * world.ranks; }
+  // What callers name: ids are below num_ids().
+  MK_HD constexpr int named_slots() const { return topk - shared; }
+  MK_HD constexpr int num_ids() const { return experts - shared * world.size(); }
+  MK_HD constexpr int expert_of_id(int64_t id) const {  // -1: none
+    if (id < 0 || id >= num_ids()) return -1;
+    return static_cast<int>(id) + by.named_experts.quotient(static_cast<int>(id)) * shared;
+  }
+  MK_HD constexpr int shared_expert(int rank, int slot) const { return (rank + 1) * local_experts() - topk + slot; }
   MK_HD constexpr int first_expert_of_node(int node) const { return node * node_experts(); }
   MK_HD constexpr int64_t max_pairs() const { return max_tokens * topk; }
   MK_HD constexpr uint64_t row_bytes() const { return static_cast<uint64_t>(k) * element_bytes; }

@@ -28,7 +28,6 @@ void check_problem(const Problem& problem, DeviceKind device) {
   check_size(shape.max_rows, "max_rows");
   check_arg(shape.experts >= 1 && shape.experts % problem.world.size() == 0,
             "experts is {}; it must be a multiple of the world size {}", shape.experts, problem.world.size());
-  constexpr int kMostSlots = 64;
   check_arg(shape.topk >= 1 && shape.topk <= kMostSlots, "topk is {}; it must be 1 to {}", shape.topk, kMostSlots);
   check_arg(shape.topk <= shape.experts, "topk is {}; there are {} experts", shape.topk, shape.experts);
   const int64_t pairs = shape.max_tokens * shape.topk;

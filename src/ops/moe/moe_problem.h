@@ -18,6 +18,7 @@ struct Problem {
   MoeShape shape;
   DType dtype = DType::kBf16;
   BOrder w_order = BOrder::kKN;
+  int shared = 0;  // of shape.topk and of each rank's experts, the last: see moe_layout.h
 
   int local_experts() const { return shape.experts / world.size(); }
 };

@@ -20,6 +20,11 @@ class RouteBody {
       : view_(view), layout_(layout), operands_(operands), next_(reinterpret_cast<uint32_t*>(scratch)) {}
 
   __device__ int64_t tokens() const { return operands_.tokens; }
+  // -1: none.
+  __device__ int expert_of(int64_t token, int slot) const {
+    if (slot >= layout_.named_slots()) return layout_.shared_expert(view_.rank, slot);
+    return layout_.expert_of_id(id_of(token * layout_.named_slots() + slot));
+  }
 
   template <class M>
   __device__ void count(M& m, int slice) {
@@ -99,15 +104,14 @@ class RouteBody {
     return reinterpret_cast<uint32_t*>(view_.windows.resolve(layout_.world, at));
   }
   __device__ uint32_t read(const Place& at) const { return *static_cast<const volatile uint32_t*>(words(at)); }
+  // Of a pair that callers name: token · named_slots + slot.
   __device__ int64_t id_of(int64_t pair) const {
     const std::byte* const ids = view_.windows.inputs[kIdsInput];
     if (operands_.ids == MoeIds::Type::kInt32) return reinterpret_cast<const int32_t*>(ids)[pair];
     return reinterpret_cast<const int64_t*>(ids)[pair];
   }
-  __device__ int expert_of(int64_t id) const { return id < 0 || id >= layout_.experts ? -1 : static_cast<int>(id); }
 
   const RankView& view_;
-
 
   // crosses(node, token, place) is called by a lane for each token that crosses, and its place among those.
   template <class M, class Crosses>
@@ -215,14 +219,17 @@ class RouteBody {
         pairs[i].in_step = in_step;
         pairs[i].goes_on = part > 0;
         if (step < steps && in_step < tokens_of_step && in_slice < tokens.count && slot < layout_.topk) {
-          pairs[i].id = id_of(pairs[i].number);
-          pairs[i].weight = weight_of(pairs[i].number);
+          const int named = pairs[i].number - pairs[i].token * layout_.shared;
+          const bool is_named = slot < layout_.named_slots();
+          if (is_named) pairs[i].id = id_of(named);
+          pairs[i].weight = is_named ? weight_of(named) : __float_as_uint(1.0f);
+          if (!is_named) pairs[i].expert = layout_.shared_expert(view_.rank, slot);
         }
       }
 #pragma unroll
       for (int i = 0; i < kAtOnce; ++i) {
         if (first + i >= steps) break;
-        pairs[i].expert = expert_of(pairs[i].id);
+        if (pairs[i].expert < 0) pairs[i].expert = layout_.expert_of_id(pairs[i].id);
         body(pairs[i]);
       }
     }
@@ -262,11 +269,11 @@ class RouteBody {
 
   template <class M>
   __device__ void report_bad_id(M& m, const Pair& pair) const {
-    const uint32_t bad = __ballot_sync(~0u, pair.id < -1 || pair.id >= layout_.experts);
+    const uint32_t bad = __ballot_sync(~0u, pair.id < -1 || pair.id >= layout_.num_ids());
     if (bad == 0) return;
     const int first = __ffs(static_cast<int>(bad)) - 1;
     m.refuse(kBadId, __shfl_sync(~0u, pair.number, first), static_cast<uint64_t>(__shfl_sync(~0u, pair.id, first)),
-             layout_.experts);
+             layout_.num_ids());
   }
 
   // Where the slice's first pair for each expert goes, and its first token for each node: into next_.
