@@ -24,13 +24,17 @@ def gemm(build):
     return [[build / "bench/gemm_vs_cublas", *(str(size) for shape in GEMM_SHAPES for size in shape)]]
 
 
+OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar")
+
+
 def scale(build):
-    return [[build / "mkernel", "bench", "all", "--nodes", "2", "--ranks", "2", "--repetitions", "7", "--fused-only"]]
+    return [[build / "mkernel", "bench", op, "--nodes", "2", "--ranks", "2", "--repetitions", "7", "--fused-only"]
+            for op in OPERATORS]
 
 
 def fixed(build):
-    return [[build / "mkernel", "bench", "all", "--nodes", nodes, "--ranks", "2", "--fixed-cost", "--repetitions", "60"]
-            for nodes in ("1", "2")]
+    return [[build / "mkernel", "bench", op, "--nodes", nodes, "--ranks", "2", "--fixed-cost", "--repetitions", "60"]
+            for op in OPERATORS for nodes in ("1", "2")]
 
 
 PARTS = {"gemm": gemm, "scale": scale, "fixed": fixed}

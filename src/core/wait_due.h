@@ -18,12 +18,18 @@ struct DueWait {
   uint64_t times = 1;
 };
 
+// How much that is.
+MK_PROTOCOL
+template <Machine M>
+MK_HD uint64_t read_due(M& m, const DueWait& of) {
+  const auto words = m.read_list(of.due, 2, sizeof(uint32_t));
+  return (uint64_t{words[1]} << 32 | words[0]) * of.times;
+}
+
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool wait_due(M& m, const DueWait& of, int64_t subject) {
-  if (of.signal == DueWait::kNoSignal) return true;
-  const auto words = m.read_list(of.due, 2, sizeof(uint32_t));
-  return m.wait(of.signal, (uint64_t{words[1]} << 32 | words[0]) * of.times, subject);
+  return of.signal == DueWait::kNoSignal || m.wait(of.signal, read_due(m, of), subject);
 }
 
 // For all of of(0) … of(count - 1), at most kMostValues; `subject` is that of the first, and the others follow.  A

@@ -10,7 +10,9 @@
 #include "ops/moe/moe_backward_targets.h"
 #include "tests/cuda/captured.h"
 #include "tests/cuda/gpu_launch.h"
+#include "tests/support/each_rank.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/halves.h"
 #include "tests/support/moe_backward_data.h"
 
 namespace mk::test {
@@ -86,7 +88,7 @@ class GpuMoeBackwardLaunch {
 
   MoeGradients seen(int rank) const {
     const MoeLayerBackwardArgs& args = args_[rank];
-    MoeGradients seen{floats(args.dx), {}, floats(args.dw13), floats(args.dw2)};
+    MoeGradients seen{fetch(args.dx), {}, fetch(args.dw13), fetch(args.dw2)};
     seen.scores.resize(data_.layer().routing().rank(rank).ids.size());
     if (!seen.scores.empty()) {
       device_.download(seen.scores.data(), args.dtopk_weight, seen.scores.size() * sizeof(float));
@@ -94,11 +96,8 @@ class GpuMoeBackwardLaunch {
     return seen;
   }
   testing::AssertionResult is_right() const {
-    for (size_t rank = 0; rank < args_.size(); ++rank) {
-      const auto right = data_.is_right(static_cast<int>(rank), seen(static_cast<int>(rank)), kTolerance);
-      if (!right) return right;
-    }
-    return testing::AssertionSuccess();
+    return each_rank_is_right(static_cast<int>(args_.size()),
+                              [&](int rank) { return data_.is_right(rank, seen(rank), kTolerance); });
   }
   bool is_untouched() const {
     for (size_t rank = 0; rank < args_.size(); ++rank) {
@@ -109,17 +108,10 @@ class GpuMoeBackwardLaunch {
   std::vector<MoeLayerBackwardArgs>& args() { return args_; }
 
  private:
-  static std::vector<Bf16> halves(const std::vector<float>& values) {
-    std::vector<Bf16> made;
-    for (const float value : values) made.push_back(from_float<Bf16>(value));
-    return made;
-  }
-  std::vector<float> floats(const Tensor& tensor) const {
+  std::vector<float> fetch(const Tensor& tensor) const {
     std::vector<Bf16> bits(tensor.rows * tensor.cols);
     if (!bits.empty()) device_.download(bits.data(), tensor.data, bits.size() * sizeof(Bf16));
-    std::vector<float> values;
-    for (const Bf16 value : bits) values.push_back(to_float(value));
-    return values;
+    return floats(bits);
   }
   template <class T>
   void* keep(const std::vector<T>& values) {

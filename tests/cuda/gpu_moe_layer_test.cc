@@ -10,7 +10,9 @@
 #include "mkernel/moe_layer.h"
 #include "tests/cuda/captured.h"
 #include "tests/cuda/gpu_launch.h"
+#include "tests/support/each_rank.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/halves.h"
 #include "tests/support/moe_layer_data.h"
 
 namespace mk::test {
@@ -71,15 +73,12 @@ class GpuMoeLayerLaunch {
   void enqueue(World& world, const Split& split = {}) { moe_layer(world, data_.problem().shape, args_, {split}); }
 
   testing::AssertionResult is_right() const {
-    for (size_t rank = 0; rank < args_.size(); ++rank) {
-      const auto right = data_.is_right(static_cast<int>(rank), out(static_cast<int>(rank)), kTolerance);
-      if (!right) return right;
+    return each_rank_is_right(static_cast<int>(args_.size()), [&](int rank) {
+      const auto right = data_.is_right(rank, out(rank), kTolerance);
       std::vector<int32_t> load(data_.problem().local_experts());
       device_.download(load.data(), args_[rank].load, load.size() * sizeof(int32_t));
-      const auto right_load = data_.routing().is_right_load(static_cast<int>(rank), load, kLoadBefore);
-      if (!right_load) return right_load;
-    }
-    return testing::AssertionSuccess();
+      return right ? data_.routing().is_right_load(rank, load, kLoadBefore) : right;
+    });
   }
   bool is_untouched() const {
     for (size_t rank = 0; rank < args_.size(); ++rank) {
@@ -92,17 +91,10 @@ class GpuMoeLayerLaunch {
   std::vector<float> out(int rank) const {
     std::vector<Bf16> bits(args_[rank].out.rows * args_[rank].out.cols);
     device_.download(bits.data(), args_[rank].out.data, bits.size() * sizeof(Bf16));
-    std::vector<float> values;
-    for (const Bf16 value : bits) values.push_back(to_float(value));
-    return values;
+    return floats(bits);
   }
 
  private:
-  static std::vector<Bf16> halves(const std::vector<float>& values) {
-    std::vector<Bf16> made;
-    for (const float value : values) made.push_back(from_float<Bf16>(value));
-    return made;
-  }
   std::vector<Bf16> poison(int64_t tokens) const {
     return std::vector<Bf16>(tokens * data_.problem().shape.hidden, from_float<Bf16>(kPoison));
   }

@@ -10,7 +10,9 @@
 #include "mkernel/moe.h"
 #include "tests/cuda/captured.h"
 #include "tests/cuda/gpu_launch.h"
+#include "tests/support/each_rank.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/halves.h"
 #include "tests/support/moe_data.h"
 
 namespace mk::test {
@@ -93,17 +95,13 @@ class GpuMoeLaunch {
   testing::AssertionResult is_right() const {
     const MoeShape& shape = data_.problem().shape;
     const size_t experts = data_.problem().local_experts();
-    for (size_t rank = 0; rank < ranks_.size(); ++rank) {
-      const auto right = data_.is_right(static_cast<int>(rank), y(static_cast<int>(rank)),
-                                        fetch<int32_t>(ranks_[rank].origins, shape.max_rows * 4),
-                                        fetch<int32_t>(ranks_[rank].expert_rows, experts),
-                                        fetch<int32_t>(ranks_[rank].expert_ends, experts), kPoison);
-      if (!right) return right;
-      const auto load =
-          data_.is_right_load(static_cast<int>(rank), fetch<int32_t>(ranks_[rank].load, experts), kLoadBefore);
-      if (!load) return load;
-    }
-    return testing::AssertionSuccess();
+    return each_rank_is_right(static_cast<int>(ranks_.size()), [&](int rank) {
+      const Rank& own = ranks_[rank];
+      const auto right = data_.is_right(rank, y(rank), fetch<int32_t>(own.origins, shape.max_rows * 4),
+                                        fetch<int32_t>(own.expert_rows, experts),
+                                        fetch<int32_t>(own.expert_ends, experts), kPoison);
+      return right ? data_.is_right_load(rank, fetch<int32_t>(own.load, experts), kLoadBefore) : right;
+    });
   }
   bool is_untouched() const {
     for (size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -123,11 +121,6 @@ class GpuMoeLaunch {
     void* load;
   };
 
-  static std::vector<Bf16> halves(const std::vector<float>& values) {
-    std::vector<Bf16> made;
-    for (const float value : values) made.push_back(from_float<Bf16>(value));
-    return made;
-  }
   template <class T>
   void* keep(const std::vector<T>& values) {
     runtime::Buffer& buffer = buffers_.emplace_back(device_, std::max<size_t>(16, values.size() * sizeof(T)));
@@ -145,11 +138,8 @@ class GpuMoeLaunch {
     return values;
   }
   std::vector<float> y(int rank) const {
-    std::vector<float> values;
-    for (const Bf16 value : fetch<Bf16>(ranks_[rank].y, data_.problem().shape.max_rows * data_.problem().shape.n)) {
-      values.push_back(to_float(value));
-    }
-    return values;
+    const MoeShape& shape = data_.problem().shape;
+    return floats(fetch<Bf16>(ranks_[rank].y, shape.max_rows * shape.n));
   }
 
   runtime::Device& device_;

@@ -81,14 +81,16 @@ int64_t MoeLaunchData::rows_on(int rank) const {
   return rows;
 }
 
-float MoeLaunchData::exact(int expert, const MoeRow& row, int64_t col) const {
+std::vector<float> MoeLaunchData::exact(int expert, const MoeRow& row) const {
   const MoeShape& shape = problem_.shape;
   const float* const x = &ranks_[row.rank].x[row.pair / shape.topk * shape.hidden];
   const std::vector<float>& w = ranks_[expert / problem_.local_experts()].w;
   const int64_t first = expert % problem_.local_experts() * shape.hidden;
-  float sum = 0;
-  for (int64_t k = 0; k < shape.hidden; ++k) sum += x[k] * w[(first + k) * shape.n + col];
-  return sum;
+  std::vector<float> sums(shape.n);
+  for (int64_t k = 0; k < shape.hidden; ++k) {
+    for (int64_t col = 0; col < shape.n; ++col) sums[col] += x[k] * w[(first + k) * shape.n + col];
+  }
+  return sums;
 }
 
 testing::AssertionResult MoeLaunchData::is_right(int rank, const std::vector<float>& y,
@@ -101,8 +103,9 @@ testing::AssertionResult MoeLaunchData::is_right(int rank, const std::vector<flo
     const int expert = rank * problem_.local_experts() + i;
     const std::vector<MoeRow> rows = rows_of(expert);
     for (const MoeRow& from : rows) {
+      const std::vector<float> exact_row = exact(expert, from);
       for (int64_t col = 0; col < shape.n; ++col) {
-        const float right = exact(expert, from, col);
+        const float right = exact_row[col];
         const float seen = y[row * shape.n + col];
         if (seen == right) continue;
         return testing::AssertionFailure()

@@ -52,7 +52,7 @@ class MoeLaunchData {
   float weight_of(int rank, int64_t pair) const;
   std::vector<MoeRow> rows_of(int expert) const;  // in their order
   int64_t rows_on(int rank) const;
-  float exact(int expert, const MoeRow& row, int64_t col) const;
+  std::vector<float> exact(int expert, const MoeRow& row) const;  // [n]
 
   // y, origins, expert_rows and expert_ends of a rank; `poison` is what y's other rows still hold.
   testing::AssertionResult is_right(int rank, const std::vector<float>& y, const std::vector<int32_t>& origins,

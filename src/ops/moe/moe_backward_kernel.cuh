@@ -12,7 +12,7 @@
 #include "ops/moe/moe_backward_protocol.h"
 #include "ops/moe/moe_backward_sm90.h"
 #include "ops/moe/own_sums.cuh"
-#include "ops/moe/store_part.cuh"
+#include "ops/moe/stored_tiles.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_mixed_maths.cuh"
@@ -37,11 +37,12 @@ template <class Config, class Element>
 struct BackwardShared {
   sm90::GemmShared<Config, Element> gemm;
   sm90::TileQueue<QueuedBackwardTile> tiles;
+  StoredTiles<QueuedBackwardTile> stored;
   SumsShared sums;
 };
-// The consumers' threads and the warps that store.
+// The consumers' threads, the one that stores and the warp that tells.
 template <class Config>
-constexpr int kBackwardTakers = 128 * Config::kConsumers + 32 * kStoreWarps<Config>;
+constexpr int kBackwardTakers = 128 * Config::kConsumers + 1 + 32;
 
 constexpr int kBackwardJobRegisters = 104;
 constexpr int kBackwardMathsRegisters = 200;
@@ -93,6 +94,7 @@ __device__ void load_tiles(const BackwardParams& p, const Post& post, int worker
   if (sm90::is_one_lane()) {
     shared.sums.failed = 0;
     shared.tiles.prepare(kBackwardTakers<Config>);
+    shared.stored.prepare();
     for (const CUtensorMap* map : {&p.dout, &p.w2, &p.gradients, &p.w13}) sm90::prefetch_tensor_map(map);
   }
   __syncwarp();
@@ -106,22 +108,29 @@ __device__ void load_tiles(const BackwardParams& p, const Post& post, int worker
   };
   sm90::TilesInStep steps(p.view, post);
   bool alive = true;
+  const auto operands = [&](bool is_second) -> sm90::TileOperands {
+    if (is_second) return {&p.gradients, &p.w13, sm90::blocks_of_k<Config>(2 * p.layout.inter)};
+    return {&p.dout, &p.w2, sm90::blocks_of_k<Config>(p.layout.k)};
+  };
   bool was_second = false;
+  sm90::TileCoords at{.row = -1};  // of the tile before
+  const auto load_rest = [&] {
+    if (at.row >= 0) job.load_rest(operands(was_second), at);
+  };
+  int band = -1;
   const bool goes_on = for_each_tile(machine, p.layout, post, [&](const LayerTile& tile) {
+    const uint64_t due = tile.is_second ? 0 : rows_due(machine, p.layout, tile);
+    load_rest();
     if (tile.is_second && !was_second) give({.is_turn = true});
     was_second = tile.is_second;
     steps.next(machine.epoch(), tile.number, tile.is_second ? 2 * p.layout.inter : p.layout.k);
-    alive = alive && load_step(machine, p.layout, tile);
+    alive = alive && load_step(machine, p.layout, tile, due, band);
     give({.tile = {tile}, .is_here = alive});
-    const sm90::TileCoords at{
-        .row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
-    if (tile.is_second) {
-      job.load({&p.gradients, &p.w13, sm90::blocks_of_k<Config>(2 * p.layout.inter)}, at);
-    } else {
-      job.load({&p.dout, &p.w2, sm90::blocks_of_k<Config>(p.layout.k)}, at);
-    }
+    at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
+    job.load_most(operands(tile.is_second), at);
     return true;
   });
+  load_rest();
   if (goes_on) {
     give({.is_turn = true});
     for_each_weight_tile(machine, p.layout, post, [&](const WeightTile& tile) {
@@ -202,7 +211,6 @@ __device__ __forceinline__ void multiply_tiles(const BackwardParams& p, Backward
 template <class Config, class Job>
 __device__ void store_weight(const BackwardParams& p, const WeightTile& tile, bool is_here, Job& job) {
   using Boxes = RowsOfDx<Config>;
-  if (!sm90::is_one_lane()) return job.template pass<Boxes>();
   job.template store<Boxes>([&](const auto* box, int row, int col) {
     const int32_t to[3] = {tile.col_block * Config::kTileN + col, tile.row_block * Config::kTileM + row, tile.expert};
     if (is_here) sm90::store_result(tile.is_second ? &p.dw2 : &p.dw13, to, box);
@@ -229,36 +237,52 @@ struct Scores {
   }
 };
 
-// One warp, number `part` of those that store.
+// One thread.
 template <class Config, class Element>
-__device__ void store_tiles(const BackwardParams& p, const Post& post, int worker,
-                            BackwardShared<Config, Element>& shared, int part) {
+__device__ void store_tiles(const BackwardParams& p, BackwardShared<Config, Element>& shared) {
   sm90::prefetch_tensor_map(&p.results);
-  using Machine = sm90::Sm90Machine<sm90::WarpCrew>;
-  Machine machine(p.view, post, worker, {}, sm90::NoPace());
-  StorePart<Config, Element> own(shared.gemm, part);
-  Scores scores{p.view, p.layout};
+  sm90::StoreJob<Config, Element> job(shared.gemm);
   sm90::TileTaker<QueuedBackwardTile> tiles(shared.tiles);
+  StoredCursor<QueuedBackwardTile> stored(shared.stored);
   QueuedBackwardTile next;
   while (tiles.take(next)) {
     if (next.is_turn) continue;
     if (next.is_weight) {
-      store_weight<Config>(p, next.tile, next.is_here, own.job());
-      __syncwarp();
+      store_weight<Config>(p, next.tile, next.is_here, job);
       continue;
     }
-    const LayerTile tile = own.part_of(static_cast<const LayerTile&>(next.tile));
-    const bool is_void = !next.is_here || tile.rows == 0;
+    if (next.tile.is_second) {
+      store_rows<RowsOfDx<Config>>(job, &p.results, next.tile, next.is_here);
+    } else {
+      job.template store<sm90::NoBoxes<Config>>([](const Element*, int, int) {});
+    }
+    stored.say();
+  }
+  job.finish_reads();
+}
+
+// One warp.  Nobody waits for gradients of weights.
+template <class Config, class Element>
+__device__ void tell_of_tiles(const BackwardParams& p, const Post& post, int worker,
+                              BackwardShared<Config, Element>& shared) {
+  using Machine = sm90::Sm90Machine<sm90::WarpCrew>;
+  Machine machine(p.view, post, worker, {}, sm90::NoPace());
+  Scores scores{p.view, p.layout};
+  sm90::TileTaker<QueuedBackwardTile> tiles(shared.tiles);
+  StoredCursor<QueuedBackwardTile> stored(shared.stored);
+  for (const QueuedBackwardTile* next = tiles.look(); next != nullptr; tiles.free(), next = tiles.look()) {
+    if (next->is_turn || next->is_weight) continue;
+    const LayerTile& tile = next->tile;
     if (tile.is_second) {
       const Deliverers<Machine> deliverers(machine, p.layout, tile);
-      own.template store<RowsOfDx<Config>>(&p.results, tile, is_void);
-      if (!is_void) tell_returned(machine, p.layout, tile, deliverers, scores);
+      stored.wait();
+      if (next->is_here) tell_returned(machine, p.layout, tile, deliverers, scores);
     } else {
-      own.job().template read<sm90::NoBoxes<Config>>([](const Element*, int, int) {});
-      if (!is_void) tell_activated(machine, p.layout, tile);
+      stored.wait();
+      if (next->is_here) tell_activated(machine, p.layout, tile);
     }
   }
-  if (sm90::is_one_lane()) own.job().finish_reads();
+  tiles.free();
   machine.close();
 }
 
@@ -296,10 +320,11 @@ __device__ __forceinline__ void compute_block(const BackwardParams& p, const Pos
   if (threadIdx.x < 32) return load_tiles<Config, Element>(p, post, worker, shared);
   if (threadIdx.x < 64) sm90::prepare_stores(shared.gemm);
   sm90::begin_jobs<Config>();
-  const int part = static_cast<int>(threadIdx.x) / 32 - 1;
-  if (part < kStoreWarps<Config>) {
-    store_tiles<Config, Element>(p, post, worker, shared, part);
-  } else if (threadIdx.x >= 96) {
+  if (threadIdx.x < 64) {
+    if (sm90::is_one_lane()) store_tiles(p, shared);
+  } else if (threadIdx.x < 96) {
+    tell_of_tiles(p, post, worker, shared);
+  } else {
     const Post inside = p.layout.roles.post_inside(1, post.index);
     sm90::run_worker<sm90::NoPace>(p.view, inside, worker + 1, {}, shared.gemm.inside.pieces(),
                                    dispatching<Element>(p));

@@ -445,12 +445,18 @@ MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& bo
   });
 }
 
-// The load job's part: the tile's rows are here.
+// Rows that were ever due in the tile's block.
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool load_step(M& m, const Layout& layout, const ExpertTile& tile) {
-  const Place due = layout.plan_at(m.rank(), layout.due_word(tile.block));
-  if (!wait_due(m, {layout.arrived(tile.block), due}, tile.number)) return false;
+MK_HD uint64_t rows_due(M& m, const Layout& layout, const ExpertTile& tile) {
+  return read_due(m, {layout.arrived(tile.block), layout.plan_at(m.rank(), layout.due_word(tile.block))});
+}
+
+// The load job's part: the tile's rows are here.  It may ask for `due` before it has the time to wait.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool load_step(M& m, const Layout& layout, const ExpertTile& tile, uint64_t due) {
+  if (!m.wait(layout.arrived(tile.block), due, tile.number)) return false;
   m.load(layout.row_at(m.rank(), tile.row), tile.rows * layout.row_bytes());
   return true;
 }
@@ -459,7 +465,7 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void compute(M& m, const Layout& layout, const Post& post, Body& body) {
   for_each_tile(m, layout, post, [&](const ExpertTile& tile) {
-    if (!load_step(m, layout, tile)) return false;
+    if (!load_step(m, layout, tile, rows_due(m, layout, tile))) return false;
     m.note(Event{EventKind::kTileBegin, tile.number, m.rank()});
     body.multiply(tile);
     if (tile.col_block == 0) {

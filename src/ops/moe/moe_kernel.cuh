@@ -77,17 +77,20 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, 
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
   sm90::TilesInStep steps(p.view, post);
   bool alive = true;
+  const sm90::TileOperands operands{&p.rows, &p.w, k_blocks};
+  sm90::TileCoords at{.row = -1};  // of the tile before
   for_each_tile(machine, p.layout, post, [&](const ExpertTile& tile) {
+    const uint64_t due = rows_due(machine, p.layout, tile);
+    if (at.row >= 0) job.load_rest(operands, at);
     steps.next(machine.epoch(), tile.number, p.layout.k);
-    alive = alive && load_step(machine, p.layout, tile);
-    const int col = tile.col_block * Config::kTileN;
-    if (sm90::is_one_lane()) {
-      giver.give({static_cast<int>(tile.row), tile.rows, col, static_cast<int>(tile.after), alive});
-    }
+    alive = alive && load_step(machine, p.layout, tile, due);
+    at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
+    if (sm90::is_one_lane()) giver.give({at.row, tile.rows, at.col, static_cast<int>(tile.after), alive});
     __syncwarp();
-    job.load({&p.rows, &p.w, k_blocks}, {.row = static_cast<int>(tile.row), .col = col, .b_shard = tile.expert});
+    job.load_most(operands, at);
     return true;
   });
+  if (at.row >= 0) job.load_rest(operands, at);
   job.finish();
   if (sm90::is_one_lane()) giver.end();
   __syncwarp();

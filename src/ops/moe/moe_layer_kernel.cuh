@@ -12,7 +12,7 @@
 #include "ops/moe/moe_layer_sm90.h"
 #include "ops/moe/moe_sm90.h"
 #include "ops/moe/own_sums.cuh"
-#include "ops/moe/store_part.cuh"
+#include "ops/moe/stored_tiles.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_mixed_maths.cuh"
@@ -36,11 +36,12 @@ template <class Config, class Element>
 struct LayerShared {
   sm90::GemmShared<Config, Element> gemm;
   sm90::TileQueue<QueuedLayerTile> tiles;
+  StoredTiles<QueuedLayerTile> stored;
   SumsShared sums;
 };
-// The consumers' threads and the warps that store.
+// The consumers' threads, the one that stores and the warp that tells.
 template <class Config>
-constexpr int kLayerTakers = 128 * Config::kConsumers + 32 * kStoreWarps<Config>;
+constexpr int kLayerTakers = 128 * Config::kConsumers + 1 + 32;
 
 // The jobs beside the maths need more than those of moe_kernel.cuh.
 constexpr int kLayerJobRegisters = 104;
@@ -77,6 +78,7 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
   if (sm90::is_one_lane()) {
     shared.sums.failed = 0;
     shared.tiles.prepare(kLayerTakers<Config>);
+    shared.stored.prepare();
     for (const CUtensorMap* map : {&p.rows, &p.w13, &p.activations, &p.w2}) sm90::prefetch_tensor_map(map);
   }
   __syncwarp();
@@ -86,23 +88,30 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
   sm90::TileGiver<QueuedLayerTile> giver(shared.tiles);
   sm90::TilesInStep steps(p.view, post);
   bool alive = true;
+  const auto operands = [&](bool is_second) -> sm90::TileOperands {
+    if (is_second) return {&p.activations, &p.w2, sm90::blocks_of_k<Config>(p.layout.inter)};
+    return {&p.rows, &p.w13, sm90::blocks_of_k<Config>(p.layout.k), /*is_gated=*/true};
+  };
   bool was_second = false;
+  sm90::TileCoords at{.row = -1};  // of the tile before
+  const auto load_rest = [&] {
+    if (at.row >= 0) job.load_rest(operands(was_second), at);
+  };
+  int band = -1;
   for_each_tile(machine, p.layout, post, [&](const LayerTile& tile) {
+    const uint64_t due = tile.is_second ? 0 : rows_due(machine, p.layout, tile);
+    load_rest();
     if (tile.is_second && !was_second && sm90::is_one_lane()) giver.give({.is_turn = true});
     was_second = tile.is_second;
     steps.next(machine.epoch(), tile.number, tile.is_second ? p.layout.inter : p.layout.k);
-    alive = alive && load_step(machine, p.layout, tile);
+    alive = alive && load_step(machine, p.layout, tile, due, band);
     if (sm90::is_one_lane()) giver.give({tile, alive});
     __syncwarp();
-    const sm90::TileCoords at{
-        .row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
-    if (tile.is_second) {
-      job.load({&p.activations, &p.w2, sm90::blocks_of_k<Config>(p.layout.inter)}, at);
-    } else {
-      job.load({&p.rows, &p.w13, sm90::blocks_of_k<Config>(p.layout.k), /*is_gated=*/true}, at);
-    }
+    at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
+    job.load_most(operands(tile.is_second), at);
     return true;
   });
+  load_rest();
   job.finish();
   if (sm90::is_one_lane()) giver.end();
   __syncwarp();
@@ -191,30 +200,47 @@ __device__ __forceinline__ void multiply_tiles(const LayerParams<Pace>& p, Layer
   job.hand_out_all();
 }
 
-// One warp, number `part` of those that store.
+// One thread.
 template <class Config, class Element, class Pace>
-__device__ void store_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
-                            LayerShared<Config, Element>& shared, int part) {
+__device__ void store_tiles(const LayerParams<Pace>& p, LayerShared<Config, Element>& shared) {
   for (const CUtensorMap* map : {&p.activations_out, &p.results}) sm90::prefetch_tensor_map(map);
-  using Machine = sm90::Sm90Machine<sm90::WarpCrew, Pace>;
-  Machine machine(p.view, post, worker, {}, Pace(p.pace));
-  StorePart<Config, Element> own(shared.gemm, part);
+  sm90::StoreJob<Config, Element> job(shared.gemm);
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
-  NoScores scores;
+  StoredCursor<QueuedLayerTile> stored(shared.stored);
   QueuedLayerTile next;
   while (tiles.take(next)) {
     if (next.is_turn) continue;
-    const LayerTile tile = own.part_of(next.tile);
-    const bool is_void = !next.is_here || tile.rows == 0;
+    if (next.tile.is_second) {
+      store_rows<Results<Config>>(job, &p.results, next.tile, next.is_here);
+    } else {
+      store_rows<Activations<Config>>(job, &p.activations_out, next.tile, next.is_here);
+    }
+    stored.say();
+  }
+}
+
+// One warp.
+template <class Config, class Element, class Pace>
+__device__ void tell_of_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
+                              LayerShared<Config, Element>& shared) {
+  using Machine = sm90::Sm90Machine<sm90::WarpCrew, Pace>;
+  Machine machine(p.view, post, worker, {}, Pace(p.pace));
+  sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
+  StoredCursor<QueuedLayerTile> stored(shared.stored);
+  NoScores scores;
+  for (const QueuedLayerTile* next = tiles.look(); next != nullptr; tiles.free(), next = tiles.look()) {
+    if (next->is_turn) continue;
+    const LayerTile& tile = next->tile;
     if (tile.is_second) {
       const Deliverers<Machine> deliverers(machine, p.layout, tile);
-      own.template store<Results<Config>>(&p.results, tile, is_void);
-      if (!is_void) tell_returned(machine, p.layout, tile, deliverers, scores);
+      stored.wait();
+      if (next->is_here) tell_returned(machine, p.layout, tile, deliverers, scores);
     } else {
-      own.template store<Activations<Config>>(&p.activations_out, tile, is_void);
-      if (!is_void) tell_activated(machine, p.layout, tile);
+      stored.wait();
+      if (next->is_here) tell_activated(machine, p.layout, tile);
     }
   }
+  tiles.free();
   machine.close();
 }
 
@@ -252,10 +278,11 @@ __device__ __forceinline__ void compute_block(const LayerParams<Pace>& p, const 
   if (threadIdx.x < 32) return load_tiles<Config, Element>(p, post, worker, shared);
   if (threadIdx.x < 64) sm90::prepare_stores(shared.gemm);
   sm90::begin_jobs<Config>();
-  const int part = static_cast<int>(threadIdx.x) / 32 - 1;
-  if (part < kStoreWarps<Config>) {
-    store_tiles<Config, Element>(p, post, worker, shared, part);
-  } else if (threadIdx.x >= 96) {
+  if (threadIdx.x < 64) {
+    if (sm90::is_one_lane()) store_tiles(p, shared);
+  } else if (threadIdx.x < 96) {
+    tell_of_tiles(p, post, worker, shared);
+  } else {
     const Post inside = p.layout.roles.post_inside(1, post.index);
     sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.gemm.inside.pieces(), dispatching<Element>(p));
   }

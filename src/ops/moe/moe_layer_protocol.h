@@ -41,6 +41,8 @@ concept AnyLayerLayout = std::derived_from<L, LayerLayout>;
 // A tile of either GEMM.
 struct LayerTile : ExpertTile {
   bool is_second = false;
+  int band = 0;  // first of the blocks whose tiles take turns with this one's
+  int band_blocks = 1;
 };
 
 // Segments go in groups; a group has at least group_tiles tiles of the first GEMM, or is the last.
@@ -75,7 +77,11 @@ MK_HD bool for_each_tile(M& m, const LayerLayout& layout, const Post& post, Body
       const int64_t end = before + int64_t{blocks} * cols;
       for (; next < end; next += post.count) {
         const GridPos at = banded(static_cast<int>(next - before), blocks, cols, kBandBlocks);
-        if (!body(LayerTile{tile_of(layout, segment, at, next, tiles_after(next, post, all)), is_second})) return false;
+        const int band = at.row / kBandBlocks * kBandBlocks;
+        const LayerTile tile{tile_of(layout, segment, at, next, tiles_after(next, post, all)), is_second,
+                             segment.first_block + static_cast<int>(segment.blocks.first) + band,
+                             min_of(kBandBlocks, blocks - band)};
+        if (!body(tile)) return false;
       }
       before = end;
       return true;
@@ -94,14 +100,21 @@ MK_HD bool for_each_tile(M& m, const LayerLayout& layout, const Post& post, Body
   return walk(before_begin, begin, true);
 }
 
-// The load job's part.
+// The load job's part.  A tile of the second GEMM is short, and a look at a signal takes a good part of it; so the first
+// one of a band waits for all of its blocks, and `band` says which one that was.  It is -1 at first.  `due_rows`
+// is rows_due of a tile of the first GEMM.
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool load_step(M& m, const LayerLayout& layout, const LayerTile& tile) {
-  if (!tile.is_second) return load_step(m, static_cast<const Layout&>(layout), static_cast<const ExpertTile&>(tile));
-  const Place due = layout.plan_at(m.rank(), layout.due_word(tile.block));
-  const auto times = static_cast<uint64_t>(layout.act_blocks());
-  if (!wait_due(m, {layout.activated(tile.block), due, times}, tile.number)) return false;
+MK_HD bool load_step(M& m, const LayerLayout& layout, const LayerTile& tile, uint64_t due_rows, int& band) {
+  if (!tile.is_second) {
+    return load_step(m, static_cast<const Layout&>(layout), static_cast<const ExpertTile&>(tile), due_rows);
+  }
+  const auto due = [&](int i) {
+    return DueWait{layout.activated(tile.band + i), layout.plan_at(m.rank(), layout.due_word(tile.band + i)),
+                   static_cast<uint64_t>(layout.act_blocks())};
+  };
+  if (tile.band != band && !wait_each_due(m, tile.band_blocks, due, tile.number)) return false;
+  band = tile.band;
   m.load(layout.activation_at(m.rank(), tile.row), tile.rows * layout.act_bytes());
   return true;
 }
@@ -403,8 +416,10 @@ MK_HD bool sum_tokens(M& m, const L& layout, const Post& post, Body& body) {
 MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
 MK_HD bool compute_tiles(M& m, const L& layout, const Post& post, Body& body) {
+  int band = -1;
   return for_each_tile(m, layout, post, [&](const LayerTile& tile) {
-    if (!load_step(m, layout, tile)) return false;
+    const uint64_t due = tile.is_second ? 0 : rows_due(m, layout, tile);
+    if (!load_step(m, layout, tile, due, band)) return false;
     m.note(Event{EventKind::kTileBegin, tile.number, m.rank()});
     if (tile.is_second) {
       const Deliverers<M> deliverers(m, layout, tile);

@@ -70,6 +70,14 @@ class LoadJob {
     __syncwarp();
   }
 
+  // The same in two parts, after meet(): most blocks of k, and the rest.  Between them the caller may look for the next
+  // tile, while those that are loaded are multiplied.
+  __device__ void load_most(const TileOperands& of, const TileCoords& at) { load_blocks(of, at, 0, first_of_rest(of)); }
+  __device__ void load_rest(const TileOperands& of, const TileCoords& at) {
+    load_blocks(of, at, first_of_rest(of), of.k_blocks);
+    ++tiles_;
+  }
+
   // A product over rows: A lies as [row, m] and B as [row, n], both in boxes of 64 columns and up to kTileK rows
   // (RaggedRows), and `at` says where m and n begin.  Behind the last of `rows`, at least 1, there are zeros.  Not
   // before meet().
@@ -124,6 +132,18 @@ class LoadJob {
   // Rows of B as [N,K] are no boxes: none is loaded in vain.
   static constexpr int kBlockBytes =
       kOrder == BOrder::kNK ? 2 * Config::kTileK * (Config::kTileM + Config::kTileN) : Config::kStageBytes;
+
+  __device__ static int first_of_rest(const TileOperands& of) { return max(0, of.k_blocks - Config::kStages); }
+  __device__ void load_blocks(const TileOperands& of, const TileCoords& at, int first, int last) {
+    static_assert(Config::kCluster == 1);
+    if (is_one_lane()) {
+      for (int block = first; block < last; ++block) {
+        wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
+        load_block(of, at, block);
+      }
+    }
+    __syncwarp();
+  }
 
   // Into a stage that is empty.
   __device__ void load_block(const TileOperands& of, const TileCoords& at, int block) {

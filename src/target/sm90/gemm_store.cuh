@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/gemm_store.cuh — the store job: one thread sends finished boxes of C where they belong.
-//
-// Where one is too slow, each consumer has a store job of its own (ConsumerStoreJob).
 #pragma once
 
 #include "target/sm90/gemm_shared.cuh"
@@ -63,27 +61,6 @@ class StoreJob {
     return after > 0 ? store<Results>(send_box) : store_last<Results>(send_box);
   }
 
-  // A whole warp takes the boxes: calls read_box(box, row, col) in all lanes for each.
-  template <class Results, class ReadBox>
-  __device__ void read(ReadBox&& read_box) {
-    for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
-      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
-        wait_phase(&shared_.c_full[consumer][cursor_.slot], cursor_.phase);
-        read_box(shared_.c[consumer][cursor_.slot], Results::row_of(consumer, box), Results::col_of(consumer, box));
-        __syncwarp();
-        if (is_one_lane()) ptx::mbarrier_arrive(&shared_.c_empty[consumer][cursor_.slot]);
-      }
-    }
-    ++tiles_;
-  }
-
-  // Lanes beside the one that stores a tile keep step.
-  template <class Results>
-  __device__ void pass() {
-    for (int box = 0; box < Results::kPerPart; ++box) ++cursor_;
-    ++tiles_;
-  }
-
   // Everything sent so far has been read: shared memory may go.  It lands before the kernel ends.
   __device__ void finish_reads() { ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{}); }
 
@@ -102,48 +79,6 @@ class StoreJob {
   Cursor<Config::kStoreBuffers> cursor_;
   uint64_t* unread_ = nullptr;
   int64_t tiles_ = 0;
-};
-
-// The same for the boxes of one consumer, which never leave through A.
-template <class Config, class Element>
-class ConsumerStoreJob {
- public:
-  __device__ ConsumerStoreJob(GemmShared<Config, Element>& shared, int consumer)
-      : shared_(shared), consumer_(consumer) {}
-
-  template <class Results, class SendBox>
-  __device__ void store(SendBox&& send_box) {
-    for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
-      wait_phase(&shared_.c_full[consumer_][cursor_.slot], cursor_.phase);
-      send_box(shared_.c[consumer_][cursor_.slot], Results::row_of(consumer_, box), Results::col_of(consumer_, box));
-      ptx::cp_async_bulk_commit_group();
-      finish_reads();  // there may be no other buffer: the next box waits for this one
-      ptx::mbarrier_arrive(&shared_.c_empty[consumer_][cursor_.slot]);
-    }
-  }
-
-  template <class Results, class ReadBox>
-  __device__ void read(ReadBox&& read_box) {
-    for (int box = 0; box < Results::kPerPart; ++box, ++cursor_) {
-      wait_phase(&shared_.c_full[consumer_][cursor_.slot], cursor_.phase);
-      read_box(shared_.c[consumer_][cursor_.slot], Results::row_of(consumer_, box), Results::col_of(consumer_, box));
-      __syncwarp();
-      if (is_one_lane()) ptx::mbarrier_arrive(&shared_.c_empty[consumer_][cursor_.slot]);
-    }
-  }
-
-  template <class Results>
-  __device__ void pass() {
-    for (int box = 0; box < Results::kPerPart; ++box) ++cursor_;
-  }
-
-  __device__ void finish_reads() { ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{}); }
-  __device__ void finish() { ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{}); }
-
- private:
-  GemmShared<Config, Element>& shared_;
-  const int consumer_;
-  Cursor<Config::kStoreBuffers> cursor_;
 };
 
 }  // namespace mk::sm90
