@@ -17,7 +17,8 @@ using Element = __nv_bfloat16;
 using Params = moe::Params<sm90::NoPace>;
 
 struct NoWaits : sm90::Sm90Machine<sm90::WarpCrew> {
-  using Sm90Machine::Sm90Machine;
+  __device__ NoWaits(const RankView& view, const Post& post, int worker, int part)
+      : Sm90Machine(view, post, worker, {}, sm90::NoPace(), part) {}
   __device__ bool wait(uint32_t, uint64_t, int64_t) { return true; }
 };
 

@@ -51,7 +51,6 @@ MK_HD bool for_each_weight_tile(M& m, const BackwardLayout& layout, const Post& 
   const GridPos grids[2] = {layout.weight_blocks(false), layout.weight_blocks(true)};
   const int64_t first = int64_t{grids[0].row} * grids[0].col;
   const int64_t each = first + int64_t{grids[1].row} * grids[1].col;  // tiles of an expert
-  const int64_t all = each * layout.local_experts();
   int64_t next = post.index;
   return for_each_expert(
       m, layout, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
@@ -68,7 +67,6 @@ MK_HD bool for_each_weight_tile(M& m, const BackwardLayout& layout, const Post& 
           tile.row = first_row;
           tile.rows = static_cast<int>(rows);
           tile.col_block = at.col;
-          tile.after = tiles_after(next, post, all);
           tile.is_second = is_second;
           tile.row_block = at.row;
           if (!body(tile)) return false;

@@ -30,6 +30,7 @@
 #include "core/machine.h"
 #include "core/schedule.h"
 #include "core/stamp.h"
+#include "core/turns.h"
 #include "core/value_list.h"
 #include "core/wait_due.h"
 #include "ops/moe/moe_layout.h"
@@ -356,7 +357,6 @@ struct ExpertTile {
   int64_t row = 0;
   int rows = 0;
   int col_block = 0;
-  int64_t after = 0;  // tiles of the same worker that follow
 };
 
 // Blocks of an expert that are visited one after the other: `blocks` of those from first_block on, which is the first of
@@ -409,8 +409,7 @@ MK_HD bool for_each_segment(M& m, const Layout& layout, int begin, int end, Visi
 }
 
 // Tile `number` of a walk, the one at `at` of the segment.
-MK_HD constexpr ExpertTile tile_of(const Layout& layout, const Segment& of, const GridPos& at, int64_t number,
-                                   int64_t after) {
+MK_HD constexpr ExpertTile tile_of(const Layout& layout, const Segment& of, const GridPos& at, int64_t number) {
   const int block = static_cast<int>(of.blocks.first) + at.row;
   const Range range = block_range(of.rows, layout.tile_m, block);
   return {number,
@@ -418,8 +417,7 @@ MK_HD constexpr ExpertTile tile_of(const Layout& layout, const Segment& of, cons
           of.first_block + block,
           of.first_row + range.first,
           static_cast<int>(range.count),
-          at.col,
-          after};
+          at.col};
 }
 
 // Calls body(tile) for the tiles of one worker, in order, until body returns false.  False also if the launch was
@@ -428,17 +426,15 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& body) {
   if (!wait_for_plan(m, layout)) return false;
-  const auto status = m.read_list(layout.plan_at(m.rank(), layout.status_word()), 2, kWord);
-  if (status[0] != 0) return false;
-  const int64_t all = int64_t{status[1]} * layout.col_blocks();
-  int64_t next = post.index;  // tile of this worker
+  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return false;
+  int64_t next = first_turn(m, post);
   int64_t before = 0;         // tiles of the segments before
   return for_each_segment(m, layout, 0, layout.num_segments(), [&](const Segment& segment) {
     const int blocks = static_cast<int>(segment.blocks.count);
     const int64_t end = before + int64_t{blocks} * layout.col_blocks();
-    for (; next < end; next += post.count) {
+    for (; next < end; next = next_turn(m, post, next)) {
       const GridPos at = banded(static_cast<int>(next - before), blocks, layout.col_blocks(), kBandBlocks);
-      if (!body(tile_of(layout, segment, at, next, tiles_after(next, post, all)))) return false;
+      if (!body(tile_of(layout, segment, at, next))) return false;
     }
     before = end;
     return true;

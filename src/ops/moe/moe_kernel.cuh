@@ -9,11 +9,11 @@
 #include "ops/moe/moe_dispatch_protocol.h"
 #include "ops/moe/moe_route_body.cuh"
 #include "ops/moe/moe_sm90.h"
+#include "target/sm90/claiming_machine.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
-#include "target/sm90/gemm_maths.cuh"
+#include "target/sm90/gemm_mixed_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
-#include "target/sm90/in_step.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/tile_queue.cuh"
@@ -26,9 +26,12 @@ struct QueuedTile {
   int row = 0;
   int rows = 0;
   int col = 0;
-  int after = 0;         // tiles of the block that follow
   bool is_here = false;  // its rows came in time
 };
+
+// A block does not know which of its tiles is the last.
+template <class Config>
+using Rows = sm90::MixedBoxes<Config, 1>;
 
 template <class Config, class Element>
 struct MoeShared {
@@ -70,22 +73,20 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, 
     for (const CUtensorMap* map : {&p.rows, &p.w}) sm90::prefetch_tensor_map(map);
   }
   __syncwarp();
-  LoadMachine machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
+  LoadMachine machine(p.view, post, worker, /*part=*/1);
   sm90::LoadJob<Config, Element, kOrder> job(shared.gemm);
   job.meet();
   sm90::TileGiver<QueuedTile> giver(shared.tiles);
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
-  sm90::TilesInStep steps(p.view, post);
   bool alive = true;
   const sm90::TileOperands operands{&p.rows, &p.w, k_blocks};
   sm90::TileCoords at{.row = -1};  // of the tile before
   for_each_tile(machine, p.layout, post, [&](const ExpertTile& tile) {
     const uint64_t due = rows_due(machine, p.layout, tile);
     if (at.row >= 0) job.load_rest(operands, at);
-    steps.next(machine.epoch(), tile.number, p.layout.k);
     alive = alive && load_step(machine, p.layout, tile, due);
     at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
-    if (sm90::is_one_lane()) giver.give({at.row, tile.rows, at.col, static_cast<int>(tile.after), alive});
+    if (sm90::is_one_lane()) giver.give({at.row, tile.rows, at.col, alive});
     __syncwarp();
     job.load_most(operands, at);
     return true;
@@ -100,7 +101,7 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, 
 template <class Config, class Element, BOrder kOrder, class Pace>
 __device__ __forceinline__ void multiply_tiles(const Params<Pace>& p, MoeShared<Config, Element>& shared) {
   const int k_blocks = sm90::blocks_of_k<Config>(p.layout.k);
-  sm90::MathsJob<Config, Element, kOrder> job(shared.gemm);
+  sm90::MathsJob<Config, Element, kOrder, sm90::Staging::kTensor, Rows<Config>> job(shared.gemm);
   sm90::TileTaker<QueuedTile> tiles(shared.tiles);
   QueuedTile tile;
   while (tiles.take(tile)) job.multiply({.k_blocks = k_blocks, .row = tile.row, .col = tile.col}, sm90::Plain{});
@@ -109,16 +110,15 @@ __device__ __forceinline__ void multiply_tiles(const Params<Pace>& p, MoeShared<
 
 template <class Config, class Element, class Pace>
 __device__ void store_tiles(const Params<Pace>& p, MoeShared<Config, Element>& shared) {
-  using Results = sm90::ResultBoxes<Config>;
   sm90::prefetch_tensor_map(&p.y);
   sm90::StoreJob<Config, Element> job(shared.gemm);
   sm90::TileTaker<QueuedTile> tiles(shared.tiles);
   QueuedTile tile;
   while (tiles.take(tile)) {
-    job.store_one(tile.after, [&](const Element* box, int row, int col) {
+    job.template store<Rows<Config>>([&](const Element* box, int row, int col) {
       if (!tile.is_here || row >= tile.rows) return;
-      const int rows = min_of(Results::kRows, tile.rows - row);
-      const auto to = sm90::RaggedRows::box(tile.col + col, tile.row + row, rows, Results::kRows);
+      const int rows = min_of(Rows<Config>::kRows, tile.rows - row);
+      const auto to = sm90::RaggedRows::box(tile.col + col, tile.row + row, rows, Rows<Config>::kRows);
       sm90::store_result(&p.y, to.at, box);
     });
   }
@@ -152,7 +152,7 @@ __device__ auto dispatching(const Params<Pace>& p) {
   };
 }
 
-template <class Config, class Element, BOrder kOrder, class LoadMachine = sm90::Sm90Machine<sm90::WarpCrew>, class Pace>
+template <class Config, class Element, BOrder kOrder, class LoadMachine = sm90::ClaimingMachine, class Pace>
 __device__ __forceinline__ void compute_block(const Params<Pace>& p, const Post& post, int worker, std::byte* memory) {
   auto& shared = *reinterpret_cast<MoeShared<Config, Element>*>(memory);
   if (threadIdx.x >= 128) {
@@ -212,9 +212,8 @@ Params<Pace> make_params(const Layout& layout, const RankView& view, const runti
   const sm90::ShardedMatrix rows{plan.window(kRowsWindow, view.rank), dtype, layout.k, layout.max_rows, 1};
   params.rows = sm90::make_tensor_map(rows, Config::kTileK, Config::kTileM);
   params.w = sm90::make_right_map<Config, kOrder>(args.w.data, dtype, layout.n, layout.k, layout.local_experts());
-  using Results = sm90::ResultBoxes<Config>;
-  const sm90::RaggedRows ragged{.cols = layout.n, .rows = layout.max_rows, .box_rows = Results::kRows};
-  params.y = sm90::make_ragged_map(args.y.data, dtype, ragged, Results::kCols);
+  const sm90::RaggedRows ragged{.cols = layout.n, .rows = layout.max_rows, .box_rows = Rows<Config>::kRows};
+  params.y = sm90::make_ragged_map(args.y.data, dtype, ragged, Rows<Config>::kCols);
   return params;
 }
 

@@ -13,11 +13,11 @@
 #include "ops/moe/moe_sm90.h"
 #include "ops/moe/own_sums.cuh"
 #include "ops/moe/stored_tiles.cuh"
+#include "target/sm90/claiming_machine.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_mixed_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
-#include "target/sm90/in_step.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
 #include "target/sm90/tile_queue.cuh"
@@ -82,11 +82,10 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
     for (const CUtensorMap* map : {&p.rows, &p.w13, &p.activations, &p.w2}) sm90::prefetch_tensor_map(map);
   }
   __syncwarp();
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
+  sm90::ClaimingMachine machine(p.view, post, worker, /*part=*/1);
   sm90::LoadJob<Config, Element, BOrder::kNK, /*kMayGate=*/true> job(shared.gemm);
   job.meet();
   sm90::TileGiver<QueuedLayerTile> giver(shared.tiles);
-  sm90::TilesInStep steps(p.view, post);
   bool alive = true;
   const auto operands = [&](bool is_second) -> sm90::TileOperands {
     if (is_second) return {&p.activations, &p.w2, sm90::blocks_of_k<Config>(p.layout.inter)};
@@ -103,7 +102,6 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
     load_rest();
     if (tile.is_second && !was_second && sm90::is_one_lane()) giver.give({.is_turn = true});
     was_second = tile.is_second;
-    steps.next(machine.epoch(), tile.number, tile.is_second ? p.layout.inter : p.layout.k);
     alive = alive && load_step(machine, p.layout, tile, due, band);
     if (sm90::is_one_lane()) giver.give({tile, alive});
     __syncwarp();

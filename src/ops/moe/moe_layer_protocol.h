@@ -65,20 +65,18 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool for_each_tile(M& m, const LayerLayout& layout, const Post& post, Body&& body) {
   if (!wait_for_plan(m, layout)) return false;
-  const auto status = m.read_list(layout.plan_at(m.rank(), layout.status_word()), 2, kWord);
-  if (status[0] != 0) return false;
-  const int64_t all = int64_t{status[1]} * (layout.act_blocks() + layout.col_blocks());
-  int64_t next = post.index;
+  if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return false;
+  int64_t next = first_turn(m, post);
   int64_t before = 0;
   const auto walk = [&](int first, int last, bool is_second) {
     const int cols = is_second ? layout.col_blocks() : layout.act_blocks();
     return for_each_segment(m, layout, first, last, [&](const Segment& segment) {
       const int blocks = static_cast<int>(segment.blocks.count);
       const int64_t end = before + int64_t{blocks} * cols;
-      for (; next < end; next += post.count) {
+      for (; next < end; next = next_turn(m, post, next)) {
         const GridPos at = banded(static_cast<int>(next - before), blocks, cols, kBandBlocks);
         const int band = at.row / kBandBlocks * kBandBlocks;
-        const LayerTile tile{tile_of(layout, segment, at, next, tiles_after(next, post, all)), is_second,
+        const LayerTile tile{tile_of(layout, segment, at, next), is_second,
                              segment.first_block + static_cast<int>(segment.blocks.first) + band,
                              min_of(kBandBlocks, blocks - band)};
         if (!body(tile)) return false;
