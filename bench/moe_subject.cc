@@ -51,9 +51,11 @@ class MoeSubject : public Subject {
 
  private:
   // `summing` is the role that sums, if any.
-  Split split_for(const FusedOptions& options, const char* summing) const {
-    const Roster chosen = moe::choose_roles(name_of(case_.op), case_.world, options.split, seats_of(world_.device()));
-    return paced_split(case_.world, options.split, moe::Layout::kRoles, chosen, summing);
+  Split split_for(const FusedOptions& options, moe::Sums sums) const {
+    const Roster chosen =
+        moe::choose_roles(name_of(case_.op), case_.world, options.split, seats_of(world_.device()), sums);
+    return paced_split(case_.world, options.split, moe::Layout::kRoles, chosen,
+                       sums == moe::Sums::kYes ? "send" : "");
   }
 
   const runtime::Plan& plan_dispatch(const FusedOptions& options) {
@@ -65,7 +67,7 @@ class MoeSubject : public Subject {
                          .max_rows = operands_.max_rows()};
     const moe::Problem problem{case_.world, shape, case_.dtype};
     moe::check_problem(problem, DeviceKind::kCuda);
-    return moe::plan_for(world_, problem, split_for(options, ""));
+    return moe::plan_for(world_, problem, split_for(options, moe::Sums::kNo));
   }
 
   // Those that send also sum results of tokens that came from other nodes.
@@ -78,7 +80,7 @@ class MoeSubject : public Subject {
                               .max_rows = operands_.max_rows()};
     const moe::LayerProblem problem{case_.world, shape, case_.dtype};
     moe::check_layer(problem, DeviceKind::kCuda);
-    return moe::plan_for(world_, problem, split_for(options, "send"));
+    return moe::plan_for(world_, problem, split_for(options, moe::Sums::kYes));
   }
 
   template <class Args, class Make>

@@ -45,7 +45,7 @@ Split paced_split(const WorldShape& world, const Split& asked, std::span<const R
   if (world.nodes == 1) return asked;
   if (asked.empty()) return split_of(names, with_room_for_nic(names, chosen, summing));
   check_arg(leaves_buffers(chosen.num_outside()),
-            "split has {} workers that communicate; of the last eight the NIC needs four, so 4 or 12 are fine",
+            "split has {} workers that communicate; of the last eight the NIC needs four, so 4, 12 or 20 are fine",
             chosen.num_outside());
   return asked;
 }

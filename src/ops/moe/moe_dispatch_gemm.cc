@@ -14,21 +14,23 @@ namespace moe {
 namespace {
 
 Layout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
-  const Roster roles = choose_roles("moe_dispatch_gemm", problem.world, split, seats_of(device));
+  const Roster roles = choose_roles("moe_dispatch_gemm", problem.world, split, seats_of(device), Sums::kNo);
   return make_layout(problem, cut_on(device.kind(), problem, roles), roles);
 }
 
 }  // namespace
 
-Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats) {
+Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats, Sums sums) {
   const bool has_nodes = world.nodes > 1;
   if (!asked.empty()) {
     const RoleNeed needs[] = {{true, RoleNeed::Inside::kAlways}, {has_nodes}, {}};
     return checked_split(op, world, asked, Layout::kRoles, needs, seats);
   }
   if (seats.sharing == 1) return filled_up(world, {{1}, {has_nodes ? 1 : 0}, {1}}, seats);
-  // A warp of each block that computes dispatches; what sends has an SM.
-  return filled_up(world, {{0, Seating::kInside}, {has_nodes ? seats.sharing : 0}, {1}}, seats);
+  // A warp of each block that computes dispatches.  Eight that send keep a NIC of 50 GB/s busy; but a sum of eight rows
+  // takes a warp 10 us, and then one SM in eleven is the best share.
+  const int sms = sums == Sums::kYes ? std::max(1, seats.count / 11) : 1;
+  return filled_up(world, {{0, Seating::kInside}, {has_nodes ? sms * seats.sharing : 0}, {1}}, seats);
 }
 
 // On a GPU: high tiles where experts have many rows, and a slice for each worker, but at least two warps of pairs.

@@ -2,6 +2,8 @@
 // ops/moe/moe_layer.cc — the public call: check, plan, launch every rank.
 #include "mkernel/moe_layer.h"
 
+#include <algorithm>
+
 #include "ops/moe/moe_host_launch.h"
 #include "ops/moe/moe_layer_host_body.h"
 #include "ops/moe/moe_layer_sm90.h"
@@ -28,6 +30,7 @@ LayerCut layer_cut_on(DeviceKind device, const Cut& dispatch, const Roster& role
   if (device != DeviceKind::kCuda) return cut;
   constexpr int kTilesOfAGroup = 1;  // of each block that computes
   cut.act_tile_n = cut.tile_n;
+  cut.chunk_rows = std::min(cut.chunk_rows, 16);  // the last sums are shared by more workers
   cut.group_tiles = kTilesOfAGroup * roles.num_compute();
   return cut;
 }

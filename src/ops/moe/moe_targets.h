@@ -22,7 +22,10 @@ struct Cut {
 };
 
 // The roles of a rank, by the caller's split or chosen.
-Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats);
+// Whether workers that send also sum results for other nodes, as in a layer.
+enum class Sums { kNo, kYes };
+Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats,
+                    Sums sums = Sums::kYes);
 
 Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles);
 Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles);

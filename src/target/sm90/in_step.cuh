@@ -50,41 +50,4 @@ class InStep {
   int64_t wave_ = 0;
 };
 
-// The same for tiles that only the device knows: how many there are differs from launch to launch, so the word carries
-// the epoch, with the tiles that were begun in its lower half.  Some tiles wait, all are counted.
-class TilesInStep {
- public:
-  __device__ TilesInStep(const RankView& view, const Post& post)
-      : view_(view), blocks_(post.count), is_needed_(keeps_step(post.count, kLongK)) {}
-
-  // A warp calls this before it loads tile `number` of the rank.  One with a long k waits until all tiles are begun that
-  // are two waves or more before it.
-  __device__ void next(uint64_t epoch, int64_t number, int64_t k) {
-    if (!is_needed_) return;
-    if (is_one_lane()) begin(epoch, number, keeps_step(blocks_, k));
-    __syncwarp();
-  }
-
- private:
-  static constexpr uint64_t kPatienceNs = 200'000;
-  static constexpr int64_t kLongK = int64_t{1} << 30;
-
-  __device__ void begin(uint64_t epoch, int64_t number, bool waits) {
-    uint64_t* const word = steps_of(view_);
-    if (!has_begun_) SystemAtomics::raise_relaxed(word, epoch << 32);
-    has_begun_ = true;
-    SystemAtomics::tell_relaxed(word, 1);
-    // One wave ahead of the slowest is near enough; to wait for all costs more than it gives.
-    const uint64_t wanted = epoch << 32 | static_cast<uint64_t>(max_of<int64_t>(0, number / blocks_ - 1) * blocks_);
-    const uint64_t began = clock_ns();
-    while (waits && SystemAtomics::load_relaxed(word) < wanted && clock_ns() - began < kPatienceNs) {
-    }
-  }
-
-  const RankView& view_;
-  const int blocks_;
-  const bool is_needed_;  // for a long k
-  bool has_begun_ = false;
-};
-
 }  // namespace mk::sm90
