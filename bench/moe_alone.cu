@@ -4,7 +4,6 @@
 // The kernel is that of the library without routing and dispatch: rows, counts and the plan lie in the windows as the
 // launch before left them, so nothing is waited for.  Tiles still follow from the counts, which the device reads.
 #include "bench/moe_alone.h"
-
 #include "ops/moe/moe_kernel.cuh"
 #include "ops/moe/moe_plan_spec.h"
 #include "ops/moe/moe_targets.h"

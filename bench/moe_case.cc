@@ -42,7 +42,10 @@ std::vector<BenchCase> moe_cases(OpKind op, const WorldShape& world, const MoeWi
 
 // In the first launch of a seed all ranks have all tokens.
 tools::MoePairs routing_of(const BenchCase& c, int set) {
-  return {c.world, {.tokens = c.moe.tokens, .experts = c.moe.experts, .topk = c.moe.topk}, kMoeSeed + set, 0,
+  return {c.world,
+          {.tokens = c.moe.tokens, .experts = c.moe.experts, .topk = c.moe.topk},
+          kMoeSeed + set,
+          0,
           DeviceKind::kCuda};
 }
 

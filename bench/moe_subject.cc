@@ -54,8 +54,7 @@ class MoeSubject : public Subject {
   Split split_for(const FusedOptions& options, moe::Sums sums) const {
     const Roster chosen =
         moe::choose_roles(name_of(case_.op), case_.world, options.split, seats_of(world_.device()), sums);
-    return paced_split(case_.world, options.split, moe::Layout::kRoles, chosen,
-                       sums == moe::Sums::kYes ? "send" : "");
+    return paced_split(case_.world, options.split, moe::Layout::kRoles, chosen, sums == moe::Sums::kYes ? "send" : "");
   }
 
   const runtime::Plan& plan_dispatch(const FusedOptions& options) {

@@ -55,7 +55,8 @@ MoePairs::MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t se
 void MoePairs::add_rows(int rank, int node, int64_t first_token, int64_t end_token) {
   for (int64_t pair = first_token * fields_.topk; pair < end_token * fields_.topk; ++pair) {
     const int64_t id = ids_[rank][pair];
-    if (id >= 0 && world_.node_of(static_cast<int>(id / local_experts())) == node) by_expert_[id].push_back({rank, pair});
+    if (id >= 0 && world_.node_of(static_cast<int>(id / local_experts())) == node)
+      by_expert_[id].push_back({rank, pair});
   }
 }
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/world_shape.h"
-#include "mkernel/types.h"
 #include "data_engine.h"
+#include "mkernel/types.h"
 #include "moe_routing.h"
 #include "report.h"
 
@@ -28,8 +28,8 @@ struct MoeTraffic {
 
 class MoePairs {
  public:
-  // Of the first launch all ranks have all tokens; of the others each has some of them, or none.  Rows lie as they do on
-  // the device.
+  // Of the first launch all ranks have all tokens; of the others each has some of them, or none.  Rows lie as they do
+  // on the device.
   MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch, DeviceKind device);
 
   int64_t tokens(int rank) const { return static_cast<int64_t>(ids_[rank].size()) / fields_.topk; }

@@ -63,7 +63,7 @@ struct MoeOrigin {
 };
 
 struct MoeDispatchGemmOptions {
-  Split split = {};  // empty: chosen; dispatch, send (between nodes only) and compute are its roles
+  Split split = {};  // empty: chosen; dispatch (on CPUs only), send (between nodes only) and compute are its roles
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at

@@ -10,8 +10,8 @@
 // runs give the same bits.
 //
 // Shared experts: each rank has `shared` more, behind its others in w13 and w2.  Every token of the rank goes to all of
-// them, with weight 1, and their results are added after those of its slots in its node.  Sums of experts being what they are, n of
-// them are one with n · inter.  Their rows count in max_rows, and their gradients come with the others.
+// them, with weight 1, and their results are added after those of its slots in its node.  Sums of experts being what
+// they are, n of them are one with n · inter.  Their rows count in max_rows, and their gradients come with the others.
 //
 // With an activation_clamp L, min(gate, L) takes the place of gate, and min(max(up, -L), L) that of up.  `kept` has
 // both as they were before.
@@ -55,7 +55,7 @@ struct MoeLayerArgs {
 };
 
 struct MoeLayerOptions {
-  Split split = {};  // empty: chosen; dispatch, send (between nodes only) and compute are its roles
+  Split split = {};  // empty: chosen; dispatch (on CPUs only), send (between nodes only) and compute are its roles
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at

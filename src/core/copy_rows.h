@@ -9,9 +9,9 @@
 
 namespace mk {
 
-// Rows from many places to places that follow each other.  from_at(i) is where row i lies; all lie at one rank.  All threads of the worker call it together, each for a row that
-// it wants; a row may be asked for more than once.  A machine may have a copy_rows of its own, which does the same with
-// more copies under way.
+// Rows from many places to places that follow each other.  from_at(i) is where row i lies; all lie at one rank.  All
+// threads of the worker call it together, each for a row that it wants; a row may be asked for more than once.  A
+// machine may have a copy_rows of its own, which does the same with more copies under way.
 MK_PROTOCOL
 template <Machine M, class FromAt>
 MK_HD void copy_rows(M& m, const Place& to, int rows, uint64_t bytes, const FromAt& from_at) {
@@ -22,8 +22,8 @@ MK_HD void copy_rows(M& m, const Place& to, int rows, uint64_t bytes, const From
   }
 }
 
-// A copy of at most kMostFewBytes, a multiple of 16.  A machine may have a copy_few of its own: its threads copy a vector
-// each, where a copy engine would take longer to begin.
+// A copy of at most kMostFewBytes, a multiple of 16.  A machine may have a copy_few of its own: its threads copy a
+// vector each, where a copy engine would take longer to begin.
 constexpr uint64_t kMostFewBytes = 512;
 MK_PROTOCOL
 template <Machine M>

@@ -10,9 +10,9 @@
 
 namespace mk {
 
-// Calls visit(key, how many) once for each number among key_of(0) … key_of(count - 1), at most kMostValues, in the order
-// in which they occur first.  A machine may have a for_each_key of its own: each thread of the worker calls `key_of` for
-// itself, and all threads call `visit` together.
+// Calls visit(key, how many) once for each number among key_of(0) … key_of(count - 1), at most kMostValues, in the
+// order in which they occur first.  A machine may have a for_each_key of its own: each thread of the worker calls
+// `key_of` for itself, and all threads call `visit` together.
 MK_PROTOCOL
 template <Machine M, class KeyOf, class Visit>
 MK_HD void for_each_key(M& m, int count, const KeyOf& key_of, const Visit& visit) {

@@ -36,8 +36,8 @@ Roster checked_split(std::string_view op, const WorldShape& world, const Split& 
     const auto found = asked.find(std::string(names[role].name));
     const int count = found == asked.end() ? 0 : found->second;
     const RoleNeed& need = needs[role];
-    const bool may_be_inside = need.inside == RoleNeed::Inside::kAlways ||
-                               (need.inside == RoleNeed::Inside::kMaybe && count == 0);
+    const bool may_be_inside =
+        need.inside == RoleNeed::Inside::kAlways || (need.inside == RoleNeed::Inside::kMaybe && count == 0);
     const bool is_inside = need.has_work && may_be_inside && seats.sharing > 1;
     const bool is_needed = need.has_work && !is_inside;
     check_arg(is_needed ? count >= 1 : count == 0, "split.{} is {}; {} in a world of {}x{} ranks takes {} of that role",

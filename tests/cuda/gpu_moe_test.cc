@@ -97,9 +97,9 @@ class GpuMoeLaunch {
     const size_t experts = data_.problem().local_experts();
     return each_rank_is_right(static_cast<int>(ranks_.size()), [&](int rank) {
       const Rank& own = ranks_[rank];
-      const auto right = data_.is_right(rank, y(rank), fetch<int32_t>(own.origins, shape.max_rows * 4),
-                                        fetch<int32_t>(own.expert_rows, experts),
-                                        fetch<int32_t>(own.expert_ends, experts), kPoison);
+      const auto right =
+          data_.is_right(rank, y(rank), fetch<int32_t>(own.origins, shape.max_rows * 4),
+                         fetch<int32_t>(own.expert_rows, experts), fetch<int32_t>(own.expert_ends, experts), kPoison);
       return right ? data_.is_right_load(rank, fetch<int32_t>(own.load, experts), kLoadBefore) : right;
     });
   }

@@ -29,7 +29,8 @@ class LayerLaunches {
  public:
   LayerLaunches(const moe::LayerLayout& layout, const moe::LayerProblem& problem, int count, uint64_t seed)
       : layout_(layout), dispatch_(layout, problem.dispatch(), count, seed) {
-    std::vector<std::vector<uint32_t>> due(problem.world.size(), std::vector<uint32_t>(layout.due_back_bytes() / moe::kWord));
+    std::vector<std::vector<uint32_t>> due(problem.world.size(),
+                                           std::vector<uint32_t>(layout.due_back_bytes() / moe::kWord));
     for (int epoch = 1; epoch <= count; ++epoch) {
       for (int rank = 0; rank < problem.world.size(); ++rank) {
         const auto counts_of = [&](int of) { return dispatch_.counts(epoch, of).data(); };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// tests/moe/moe_order_test.cc — how tokens are cut into phases and slices, and in which order blocks of rows are visited.
+// tests/moe/moe_order_test.cc — how tokens are cut into phases and slices, and in which order blocks of rows are
+// visited.
 #include <gtest/gtest.h>
 
 #include <algorithm>

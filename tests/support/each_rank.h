@@ -11,7 +11,8 @@
 namespace mk::test {
 
 // The first failure, or success.
-inline testing::AssertionResult each_rank_is_right(int ranks, const std::function<testing::AssertionResult(int)>& check) {
+inline testing::AssertionResult each_rank_is_right(int ranks,
+                                                   const std::function<testing::AssertionResult(int)>& check) {
   std::vector<std::future<testing::AssertionResult>> all;
   for (int rank = 0; rank < ranks; ++rank) all.push_back(std::async(std::launch::async, check, rank));
   testing::AssertionResult result = testing::AssertionSuccess();

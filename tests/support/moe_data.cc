@@ -17,9 +17,7 @@ using tools::below;
 }  // namespace
 
 MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint64_t seed, std::optional<int64_t> tokens)
-    : problem_(problem),
-      phase_tokens_(moe::phase_tokens_of(problem, DeviceKind::kCpu)),
-      ranks_(problem.world.size()) {
+    : problem_(problem), phase_tokens_(moe::phase_tokens_of(problem, DeviceKind::kCpu)), ranks_(problem.world.size()) {
   Random random(seed);
   const MoeShape& shape = problem.shape;
   const auto number = [&] { return static_cast<float>(below(random, 5) - 2); };

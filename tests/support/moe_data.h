@@ -48,7 +48,7 @@ class MoeLaunchData {
   void set_phases(DeviceKind device) { phase_tokens_ = moe::phase_tokens_of(problem_, device); }
 
   int named_slots() const { return problem_.shape.topk - problem_.shared; }
-  int64_t id_of(int rank, int64_t pair) const;    // the expert's number; -1 too where it names none
+  int64_t id_of(int rank, int64_t pair) const;  // the expert's number; -1 too where it names none
   float weight_of(int rank, int64_t pair) const;
   std::vector<MoeRow> rows_of(int expert) const;  // in their order
   int64_t rows_on(int rank) const;

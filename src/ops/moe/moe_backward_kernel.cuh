@@ -382,8 +382,7 @@ BackwardParams params_of(const BackwardLayout& layout, const RankView& view, con
   params.x_across = across(x, layout.k);
   params.dout_across = across(dout, layout.k);
   params.scaled_across = across(params.scaled_made, layout.inter);
-  const sm90::RaggedRows results{
-      .cols = layout.n, .rows = layout.max_rows, .box_rows = RowsOfDx<Config>::kRows};
+  const sm90::RaggedRows results{.cols = layout.n, .rows = layout.max_rows, .box_rows = RowsOfDx<Config>::kRows};
   params.results =
       sm90::make_ragged_map(plan.window(kResultsWindow, view.rank), dtype, results, RowsOfDx<Config>::kCols);
   params.dw13 = out(args.dw13, 2 * layout.inter);

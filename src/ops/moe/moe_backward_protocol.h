@@ -52,27 +52,26 @@ MK_HD bool for_each_weight_tile(M& m, const BackwardLayout& layout, const Post& 
   const int64_t first = int64_t{grids[0].row} * grids[0].col;
   const int64_t each = first + int64_t{grids[1].row} * grids[1].col;  // tiles of an expert
   int64_t next = post.index;
-  return for_each_expert(
-      m, layout, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
-        for (; next < (expert + 1) * each; next += post.count) {
-          const int64_t in_expert = next - expert * each;
-          const bool is_second = in_expert >= first;
-          const GridPos& grid = grids[is_second ? 1 : 0];
-          const GridPos at =
-              banded(static_cast<int>(is_second ? in_expert - first : in_expert), grid.row, grid.col, kBandBlocks);
-          WeightTile tile;
-          tile.number = next;
-          tile.expert = expert;
-          tile.block = first_block;
-          tile.row = first_row;
-          tile.rows = static_cast<int>(rows);
-          tile.col_block = at.col;
-          tile.is_second = is_second;
-          tile.row_block = at.row;
-          if (!body(tile)) return false;
-        }
-        return true;
-      });
+  return for_each_expert(m, layout, [&](int expert, int64_t first_row, int64_t rows, int first_block) {
+    for (; next < (expert + 1) * each; next += post.count) {
+      const int64_t in_expert = next - expert * each;
+      const bool is_second = in_expert >= first;
+      const GridPos& grid = grids[is_second ? 1 : 0];
+      const GridPos at =
+          banded(static_cast<int>(is_second ? in_expert - first : in_expert), grid.row, grid.col, kBandBlocks);
+      WeightTile tile;
+      tile.number = next;
+      tile.expert = expert;
+      tile.block = first_block;
+      tile.row = first_row;
+      tile.rows = static_cast<int>(rows);
+      tile.col_block = at.col;
+      tile.is_second = is_second;
+      tile.row_block = at.row;
+      if (!body(tile)) return false;
+    }
+    return true;
+  });
 }
 
 // The load job's part.

@@ -290,8 +290,8 @@ MK_HD bool wait_for_landings(M& m, const Layout& layout, const Post& post) {
 // Bundles of a batch: those for blocks of the first pass, or the others.
 enum class Bundles { kAll, kEarly, kLate };
 
-// Calls deliver(batch, visit, bundle) for bundles in their order, those of one worker, until it returns false.  Bundles are
-// numbered through all visits, and workers take them in turn.
+// Calls deliver(batch, visit, bundle) for bundles in their order, those of one worker, until it returns false.  Bundles
+// are numbered through all visits, and workers take them in turn.
 MK_PROTOCOL
 template <Machine M, class Deliver>
 MK_HD bool for_each_bundle(M& m, const Layout& layout, const Post& post, const Deliver& deliver) {
@@ -359,8 +359,8 @@ struct ExpertTile {
   int col_block = 0;
 };
 
-// Blocks of an expert that are visited one after the other: `blocks` of those from first_block on, which is the first of
-// the expert.
+// Blocks of an expert that are visited one after the other: `blocks` of those from first_block on, which is the first
+// of the expert.
 struct Segment {
   int number = 0;
   int expert = 0;  // of the rank
@@ -412,12 +412,7 @@ MK_HD bool for_each_segment(M& m, const Layout& layout, int begin, int end, Visi
 MK_HD constexpr ExpertTile tile_of(const Layout& layout, const Segment& of, const GridPos& at, int64_t number) {
   const int block = static_cast<int>(of.blocks.first) + at.row;
   const Range range = block_range(of.rows, layout.tile_m, block);
-  return {number,
-          of.expert,
-          of.first_block + block,
-          of.first_row + range.first,
-          static_cast<int>(range.count),
-          at.col};
+  return {number, of.expert, of.first_block + block, of.first_row + range.first, static_cast<int>(range.count), at.col};
 }
 
 // Calls body(tile) for the tiles of one worker, in order, until body returns false.  False also if the launch was
@@ -428,7 +423,7 @@ MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& bo
   if (!wait_for_plan(m, layout)) return false;
   if (m.read(layout.plan_at(m.rank(), layout.status_word())) != 0) return false;
   int64_t next = first_turn(m, post);
-  int64_t before = 0;         // tiles of the segments before
+  int64_t before = 0;  // tiles of the segments before
   return for_each_segment(m, layout, 0, layout.num_segments(), [&](const Segment& segment) {
     const int blocks = static_cast<int>(segment.blocks.count);
     const int64_t end = before + int64_t{blocks} * layout.col_blocks();

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // ops/moe/moe_kernel.cuh — the persistent kernel of moe_dispatch_gemm.
 //
-// A warp of each compute block dispatches; warps of communication blocks send.  In a compute block the load job alone knows the tiles, as they follow from the counts of all ranks: it waits for a tile's rows and hands
-// the tile to the other jobs through a queue.  A warp beside them copies the origins of rows to the caller.
+// A warp of each compute block dispatches; warps of communication blocks send.  In a compute block the load job alone
+// knows the tiles, as they follow from the counts of all ranks: it waits for a tile's rows and hands the tile to the
+// other jobs through a queue.  A warp beside them copies the origins of rows to the caller.
 #pragma once
 
 #include "base/cuda_api.h"

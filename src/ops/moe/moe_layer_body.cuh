@@ -52,7 +52,6 @@ class LayerBody : public RouteBody {
     if (lane() < rows) *words(to_at(lane())) = static_cast<uint32_t>(row + lane());
   }
 
-
   __device__ void clear_sum() { sum_.clear(); }
   __device__ void add(const Place& from) { sum_.add(view_.windows.resolve(layer_.world, from)); }
   __device__ void store_sum(const Place& to) {

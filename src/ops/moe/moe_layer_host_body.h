@@ -60,7 +60,9 @@ class LayerHostBody : public HostBody<T, Resolve> {
     }
     const uint32_t* const plan = this->words(layer_.plan_at(this->rank_, 0));
     if (plan[layer_.status_word()] == 0) {
-      add_due_back(layer_, this->rank_, [&](int rank) { return this->words(layer_.counts_at(this->rank_, rank, m.epoch())); }, due);
+      add_due_back(
+          layer_, this->rank_, [&](int rank) { return this->words(layer_.counts_at(this->rank_, rank, m.epoch())); },
+          due);
     }
     m.store(at, bytes);
   }

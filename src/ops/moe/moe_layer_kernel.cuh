@@ -332,7 +332,8 @@ void launch_layer(const LayerLayout& layout, RankView view, const runtime::Plan&
   params.w2 =
       sm90::make_right_map<Config, BOrder::kNK>(args.w2.data, dtype, layout.n, layout.inter, layout.local_experts());
   const sm90::RaggedRows results{.cols = layout.n, .rows = layout.max_rows, .box_rows = Results<Config>::kRows};
-  params.results = sm90::make_ragged_map(plan.window(kResultsWindow, view.rank), dtype, results, Results<Config>::kCols);
+  params.results =
+      sm90::make_ragged_map(plan.window(kResultsWindow, view.rank), dtype, results, Results<Config>::kCols);
   params.origins = reinterpret_cast<const Route*>(plan.window(kOriginsWindow, view.rank));
   cudaLaunchConfig_t config{};
   config.gridDim = sm90::num_blocks(layout.roles);

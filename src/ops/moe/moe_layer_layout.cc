@@ -31,8 +31,7 @@ std::vector<uint64_t> window_bytes(const LayerLayout& layout) {
   const uint64_t crossing = (layout.world.nodes - 1) * static_cast<uint64_t>(layout.max_tokens);
   std::vector<uint64_t> bytes = window_bytes(static_cast<const Layout&>(layout));
   bytes.insert(bytes.end(),
-               {(layout.lead_rows + layout.max_rows) * layout.act_bytes(),
-                layout.max_rows * layout.row_bytes(),
+               {(layout.lead_rows + layout.max_rows) * layout.act_bytes(), layout.max_rows * layout.row_bytes(),
                 layout.world.nodes * static_cast<uint64_t>(layout.max_pairs()) * kWord,
                 crossing * layout.record_bytes(), crossing * layout.record_bytes(), crossing * layout.sum_bytes(),
                 crossing * layout.sum_bytes(), layout.due_back_bytes()});

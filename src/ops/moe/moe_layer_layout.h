@@ -2,8 +2,8 @@
 // ops/moe/moe_layer_layout.h — what a layer of experts has besides the dispatch of tokens: activations, results on
 // their way back, and sums of a node.
 //
-// Results lie at the expert's rank, row by row.  Whoever delivered a row keeps where, and reads its result from there to
-// sum it: a rank those of its own tokens, and those of its rail peers' tokens in this node.  Of the latter the sum
+// Results lie at the expert's rank, row by row.  Whoever delivered a row keeps where, and reads its result from there
+// to sum it: a rank those of its own tokens, and those of its rail peers' tokens in this node.  Of the latter the sum
 // crosses back.
 #pragma once
 
@@ -84,8 +84,8 @@ struct LayerLayout : Layout {
   }
 
   // Signals.  activated: rows of a block, over all launches, times the tiles across them.  returned: likewise rows of a
-  // batch whose results are made, at the rank that delivered it.  records_landed and sums_landed, stamps: what came over
-  // the rail.
+  // batch whose results are made, at the rank that delivered it.  records_landed and sums_landed, stamps: what came
+  // over the rail.
   MK_HD constexpr uint32_t activated(int block) const { return Layout::num_signals() + static_cast<uint32_t>(block); }
   MK_HD constexpr uint32_t returned(int batch) const { return activated(max_blocks()) + static_cast<uint32_t>(batch); }
   MK_HD constexpr uint32_t records_landed(int node) const {

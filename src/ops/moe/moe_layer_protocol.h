@@ -12,8 +12,8 @@
 //
 // A token's results are summed by the rank that delivered it: its own or, in another node, its rail peer.  That rank
 // reads them where they were made; whoever delivers a row keeps its place.  From a rail peer one row crosses, whatever
-// the token has in that node.  Own tokens are summed by those that compute, after their tiles: most tokens have a result
-// among the last, and then all of a rank's memory bandwidth is free for it.
+// the token has in that node.  Own tokens are summed by those that compute, after their tiles: most tokens have a
+// result among the last, and then all of a rank's memory bandwidth is free for it.
 //
 // Hand-back is that of the dispatch: who makes results, or sums, has the counts of all ranks, so all have finished the
 // launch before, and have read what they sum.  Records and sums are what puts read, and are settled.
@@ -98,8 +98,8 @@ MK_HD bool for_each_tile(M& m, const LayerLayout& layout, const Post& post, Body
   return walk(before_begin, begin, true);
 }
 
-// The load job's part.  A tile of the second GEMM is short, and a look at a signal takes a good part of it; so the first
-// one of a band waits for all of its blocks, and `band` says which one that was.  It is -1 at first.  `due_rows`
+// The load job's part.  A tile of the second GEMM is short, and a look at a signal takes a good part of it; so the
+// first one of a band waits for all of its blocks, and `band` says which one that was.  It is -1 at first.  `due_rows`
 // is rows_due of a tile of the first GEMM.
 MK_PROTOCOL
 template <Machine M>
@@ -253,8 +253,8 @@ MK_HD void add_results(M& m, const L& layout, int first, int count, const List& 
   }
 }
 
-// Of slots [first, first + count) of a token of the rail peer in `node`, or of an own one: rows of those whose expert is
-// in this node.
+// Of slots [first, first + count) of a token of the rail peer in `node`, or of an own one: rows of those whose expert
+// is in this node.
 MK_PROTOCOL
 template <Machine M, class List>
 MK_HD auto rows_of_slots(M& m, const LayerLayout& layout, int node, int64_t token, int first, int count,
@@ -331,9 +331,8 @@ MK_HD bool sum_for_peers(M& m, const L& layout, const Post& post, Body& body) {
       if (phase == 0 && !m.wait_stamp(layout.records_landed(node), here_in(m.epoch()), -1)) return false;
       if (is_refused) continue;
       if (!wait_for_batch(m, layout, layout.batch_of(phase, step))) return false;
-      const bool is_sent = for_each_own(chunks_of_phase(m, layout, peer, here, phase), post, [&](int chunk) {
-        return send_sums(m, layout, node, chunk, rows, body);
-      });
+      const bool is_sent = for_each_own(chunks_of_phase(m, layout, peer, here, phase), post,
+                                        [&](int chunk) { return send_sums(m, layout, node, chunk, rows, body); });
       if (!is_sent) return false;
     }
   }
@@ -389,8 +388,8 @@ MK_HD bool sum_own(M& m, const L& layout, int64_t token, Body& body) {
   return true;
 }
 
-// Until all results of own tokens in this node are here.  Most tokens have one among the last, so nobody waits for those
-// of a single one.  False also if the launch was refused.
+// Until all results of own tokens in this node are here.  Most tokens have one among the last, so nobody waits for
+// those of a single one.  False also if the launch was refused.
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool wait_for_results(M& m, const LayerLayout& layout) {

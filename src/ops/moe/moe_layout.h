@@ -2,8 +2,8 @@
 // ops/moe/moe_layout.h — how a mixture of experts is cut: where counts, lists and rows lie, and its signals.
 //
 // A pair is a token and one of its slots: one row for one expert.  Experts are numbered through; expert e lives on rank
-// e / local_experts().  The rows of a rank are grouped by expert; inside a group tokens of its own node come first, then
-// those of other nodes, phase after phase, which is the order in which they arrive; and inside those it is by the
+// e / local_experts().  The rows of a rank are grouped by expert; inside a group tokens of its own node come first,
+// then those of other nodes, phase after phase, which is the order in which they arrive; and inside those it is by the
 // token's rank, by token and by slot.  So every row's place follows from the counts of all ranks, and no row is moved
 // twice inside a node.
 //
@@ -81,7 +81,7 @@ struct Layout {
   int tile_m = 1;
   int tile_n = 1;
   int phase_tokens = 1;
-  int slice_tokens = 1;  // at most phase_tokens
+  int slice_tokens = 1;   // at most phase_tokens
   int early_eighths = 8;  // of the blocks of own tokens: these are computed before what crosses, the rest after it
   int chunk_rows = 1;
   int bundle_rows = 1;  // divides tile_m, at most kMostValues
@@ -96,11 +96,16 @@ struct Layout {
 
   // After all that comes before is said.
   constexpr void prepare() {
-    by = {Divider(local_experts()), Divider(local_experts() - shared),
-          Divider(node_experts()),  Divider(world.ranks),
-          Divider(topk),            Divider(phase_tokens),
-          Divider(tile_m),          Divider(chunk_rows),
-          Divider(num_batches()),   Divider(max_of(1, world.nodes - 1))};
+    by = {Divider(local_experts()),
+          Divider(local_experts() - shared),
+          Divider(node_experts()),
+          Divider(world.ranks),
+          Divider(topk),
+          Divider(phase_tokens),
+          Divider(tile_m),
+          Divider(chunk_rows),
+          Divider(num_batches()),
+          Divider(max_of(1, world.nodes - 1))};
   }
 
   MK_HD constexpr int local_experts() const { return experts / world.size(); }
@@ -140,9 +145,9 @@ struct Layout {
   MK_HD constexpr int col_blocks() const { return static_cast<int>(ceil_div<int64_t>(n, tile_n)); }
 
   // The order of tiles: passes over the experts of a rank.  The first has blocks of tokens of the own node, as many as
-  // early_eighths says, or all in a world of one node; then there is one for each phase, with the blocks that are complete when it has arrived; the
-  // last has what the first left out.  Of an expert with so many rows, `own` of which are of the own node; rows up to
-  // the pass's phase, and to the one before, end at `end` and `end_before`.
+  // early_eighths says, or all in a world of one node; then there is one for each phase, with the blocks that are
+  // complete when it has arrived; the last has what the first left out.  Of an expert with so many rows, `own` of which
+  // are of the own node; rows up to the pass's phase, and to the one before, end at `end` and `end_before`.
   MK_HD constexpr int num_passes() const { return world.nodes == 1 ? 1 : num_phases() + 2; }
   MK_HD constexpr int num_segments() const { return num_passes() * local_experts(); }  // a pass over an expert is one
   MK_HD constexpr int phase_of_pass(int pass) const { return pass - 1; }
@@ -171,8 +176,8 @@ struct Layout {
   // Of another node, as `rank` numbers them.
   MK_HD constexpr int slot_of(int rank, int node) const { return node < world.node_of(rank) ? node : node - 1; }
 
-  // Batches: tokens that a rank delivers together.  Batch 0 has its own; the others have those of its rail peers, phase by
-  // phase, and in a phase node by node.
+  // Batches: tokens that a rank delivers together.  Batch 0 has its own; the others have those of its rail peers, phase
+  // by phase, and in a phase node by node.
   MK_HD constexpr int num_batches() const { return 1 + num_phases() * (world.nodes - 1); }
   MK_HD constexpr int batch_of(int phase, int step) const {
     return step == 0 ? 0 : 1 + phase * (world.nodes - 1) + step - 1;
@@ -188,8 +193,8 @@ struct Layout {
     return source < node ? source - node + world.nodes : source - node;
   }
 
-  // Of an expert of `node`: rows of `rank` up to the end of this phase lie before those that `source` brings in `phase`;
-  // -1: none do.
+  // Of an expert of `node`: rows of `rank` up to the end of this phase lie before those that `source` brings in
+  // `phase`; -1: none do.
   MK_HD constexpr int phase_before(int node, int rank, int source, int phase) const {
     const bool is_from_node = node_of(source) == node;
     if (node_of(rank) == node) return !is_from_node || rank < source ? last_phase() : -1;
@@ -256,7 +261,8 @@ struct Layout {
   //   [node_experts][4]                 of each expert of the node: first row, rows, first block, rows of own tokens
   //   [phases][local_experts]           of each expert of this rank: where rows up to each phase end, from its first on
   //   [batches][node_experts]            bundles of each visit, see visit
-  //   [batches][node_experts][4]         of each visit: first in the list, offset in the expert's rows, rows, and of own
+  //   [batches][node_experts][4]         of each visit: first in the list, offset in the expert's rows, rows, and of
+  //   own
   //                                     tokens how many bundles are for blocks of the first pass
   //   [max_blocks][2]                   rows that were ever due in each block of this rank, low word first
   MK_HD constexpr int num_planners() const { return min_of(roles.count(kDispatch), num_batches()); }

@@ -99,8 +99,7 @@ class PlanWarp {
             pairs(expert, [&](int rank) { return layout_.phase_before(node_, rank, of.rank, of.phase); });
         const int visit = layout_.visit_of_expert(view_.rank, in_node);
         const uint32_t bundles = rows == 0 ? 0 : ceil_div(offset + rows, height) - offset / height;
-        const uint32_t early =
-            of.step == 0 ? layout_.early_bundles(rows_[expert], own_[in_node], offset, bundles) : 0;
+        const uint32_t early = of.step == 0 ? layout_.early_bundles(rows_[expert], own_[in_node], offset, bundles) : 0;
         *reinterpret_cast<uint4*>(plan_ + layout_.source_word(batch, visit)) = {own_listed + skipped, offset, rows,
                                                                                 early};
         plan_[layout_.bundles_word(batch, visit)] = bundles;
@@ -158,9 +157,7 @@ class PlanWarp {
   }
   __device__ int first_expert() const { return layout_.first_expert_of_node(node_); }
   __device__ bool is_of_node(int rank) const { return layout_.node_of(rank) == node_; }
-  __device__ uint32_t counted(int rank, int word) const {
-    return __ldcg(counts_ + rank * counts_words_ + word);
-  }
+  __device__ uint32_t counted(int rank, int word) const { return __ldcg(counts_ + rank * counts_words_ + word); }
   // Of one rank, up to the end of a phase; -1: none.
   __device__ uint32_t pairs_until(int rank, int expert, int phase) const {
     return phase < 0 ? 0 : counted(rank, layout_.pairs_word(phase, expert));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/claiming_machine.cuh — a machine whose compute blocks claim tiles: whoever is free takes the next one.
 //
-// Some SMs are slower than others, for as long as a launch takes, where ranks share a GPU (docs/performance.md).  Blocks
+// Some SMs are slower than others, for as long as a launch takes, where ranks share a GPU (docs/performance.md). Blocks
 // that claim are also at neighbouring tiles, and find in the L2 what others load.
 #pragma once
 

@@ -233,8 +233,7 @@ class Sm90Machine {
 
   // A lane for each.
   template <class KeyOf, class Visit>
-  __device__ void for_each_key(int count, const KeyOf& key_of,
-                               const Visit& visit) requires std::same_as<C, WarpCrew> {
+  __device__ void for_each_key(int count, const KeyOf& key_of, const Visit& visit) requires std::same_as<C, WarpCrew> {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     const uint32_t key = lane < count ? key_of(lane) : 0;
     for (uint32_t left = __ballot_sync(0xffffffffu, lane < count); left != 0;) {
