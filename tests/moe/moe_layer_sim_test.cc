@@ -12,6 +12,7 @@
 #include "ops/moe/moe_backward_targets.h"
 #include "ops/moe/moe_layer_host_body.h"
 #include "target/sim/sim_machine.h"
+#include "tests/support/claiming_sim.h"
 #include "tests/support/moe_backward_data.h"
 
 namespace mk::test {
@@ -203,16 +204,21 @@ class MoeLayerSim {
   std::map<std::pair<int, uint64_t>, typename Pass::Result> seen_;
 };
 
-template <class Pass>
+template <class Pass, class M = sim::SimMachine>
 void seeds_are_clean(uint64_t seeds) {
   for (uint64_t seed = 1; seed <= seeds; ++seed) {
-    const auto complaints = MoeLayerSim<Pass>(seed).template run<sim::SimMachine>();
+    ClaimingSim::claims().clear();
+    const auto complaints = MoeLayerSim<Pass>(seed).template run<M>();
     ASSERT_TRUE(complaints.empty()) << "seed " << seed << ": " << complaints[0].kind << ": " << complaints[0].text;
   }
 }
 
 TEST(MoeLayerSimSeeds, ForwardIsClean) { seeds_are_clean<Forward>(1000); }
 TEST(MoeLayerSimSeeds, BackwardIsClean) { seeds_are_clean<Backward>(500); }
+TEST(MoeLayerSimSeeds, ClaimedTilesAreClean) {
+  seeds_are_clean<Forward, ClaimingSim>(300);
+  seeds_are_clean<Backward, ClaimingSim>(150);
+}
 
 // Of so many seeds at least one finds the bug, and says so.
 template <class Pass, class M>

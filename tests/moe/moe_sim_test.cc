@@ -8,6 +8,7 @@
 #include "ops/fuzz_case.h"
 #include "ops/moe/moe_host_body.h"
 #include "target/sim/sim_machine.h"
+#include "tests/support/claiming_sim.h"
 #include "tests/support/moe_data.h"
 
 namespace mk::test {
@@ -144,12 +145,16 @@ class MoeSim {
   std::map<std::pair<int, uint64_t>, Output> outputs_;
 };
 
-TEST(MoeSimSeeds, AreClean) {
-  for (uint64_t seed = 1; seed <= 1500; ++seed) {
-    const auto complaints = MoeSim(seed).run<sim::SimMachine>();
+template <class M>
+void seeds_are_clean(uint64_t seeds) {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    ClaimingSim::claims().clear();
+    const auto complaints = MoeSim(seed).run<M>();
     ASSERT_TRUE(complaints.empty()) << "seed " << seed << ": " << complaints[0].kind << ": " << complaints[0].text;
   }
 }
+TEST(MoeSimSeeds, AreClean) { seeds_are_clean<sim::SimMachine>(1500); }
+TEST(MoeSimSeeds, ClaimedTilesAreClean) { seeds_are_clean<ClaimingSim>(500); }
 
 // Of so many seeds at least one finds the bug, and says so.
 template <class M>
