@@ -161,7 +161,7 @@ __device__ BackwardGates<Element, Clamp> gates_of(const BackwardParams& p, const
                                                   const Clamp& clamp) {
   const BackwardLayout& layout = p.layout;
   const LayerTile& tile = next.tile;
-  const int rows = next.is_here ? tile.rows : 0;  // a void tile writes nothing
+  const int rows = next.is_here ? tile.rows : 0;  // of a void tile nobody reads what is written
   const int col = tile.col_block * Config::kTileN;
   const GatesOfTile<Element> of{static_cast<const Element*>(p.operands.gates) + tile.row * 2 * layout.inter + col,
                                 reinterpret_cast<Element*>(p.gradients_made) + tile.row * 2 * layout.inter + col,
@@ -347,6 +347,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) moe_backward_kernel(const
 
 // The one tile there is.
 using BackwardConfig = sm90::GemmConfig<128, 256, 2, 1, 1>;
+static_assert(BackwardConfig::kTileM <= kMostTileRows);
 
 template <class Config>
 BackwardParams params_of(const BackwardLayout& layout, const RankView& view, const runtime::Plan& plan,

@@ -97,7 +97,7 @@ MK_HD bool load_step(M& m, const BackwardLayout& layout, const WeightTile& tile)
   return true;
 }
 
-// The store job's part, of the first GEMM: the body has written what it makes of the tile's columns.
+// After the store of a tile of the first GEMM: the body has written what it makes of the tile's columns.
 MK_PROTOCOL
 template <Machine M>
 MK_HD void tell_activated(M& m, const BackwardLayout& layout, const LayerTile& tile) {

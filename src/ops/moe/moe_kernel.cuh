@@ -171,7 +171,7 @@ __device__ __forceinline__ void compute_block(const Params<Pace>& p, const Post&
         if (sm90::is_one_lane()) store_tiles(p, shared);
       } else if (threadIdx.x < 96) {
         copy_origins(p, shared);
-      } else {
+      } else if (p.layout.roles.has_inside()) {  // not where the GEMM is timed alone
         const Post inside = p.layout.roles.post_inside(1, post.index);
         sm90::run_worker<Pace>(p.view, inside, worker + 1, p.pace, shared.gemm.inside.pieces(), dispatching(p));
       }

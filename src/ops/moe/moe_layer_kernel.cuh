@@ -315,6 +315,7 @@ template <class Config, class Element, class Pace>
 void launch_layer(const LayerLayout& layout, RankView view, const runtime::Plan& plan, const MoeLayerArgs& args,
                   const typename Pace::Setting& pace, cudaStream_t stream) {
   static_assert(Config::kCluster == 1 && kLayerBlockShared<Config, Element> <= sm90::kSharedLimit);
+  static_assert(Config::kTileM <= kMostTileRows);
   using Boxes = Activations<Config>;
   static_assert(Boxes::kNarrow == 0 || Boxes::kPartN == Boxes::kNarrow);
   constexpr int kCols = Boxes::kNarrow > 0 ? Boxes::kNarrow : Boxes::kCols;

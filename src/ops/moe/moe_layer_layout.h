@@ -23,6 +23,7 @@ constexpr uint32_t kSumsOutWindow = kFirstOperatorWindow + 16;      // [other no
 constexpr uint32_t kSumsInWindow = kFirstOperatorWindow + 17;       // [other node][] sums of tokens that crossed
 constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 18;   // [batch][4] words, see due_back_at
 
+constexpr int kMostTileRows = 128;
 constexpr int kMostGpuAddends = 96;  // of a token: its slots, and sums of other nodes
 
 struct LayerLayout : Layout {

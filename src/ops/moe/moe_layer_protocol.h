@@ -127,7 +127,7 @@ MK_HD void say_stored(M& m, const LayerTile& tile, uint64_t bytes, const At& at)
   }
 }
 
-// The store job's part, of the first GEMM: the body has written its columns of the rows' activations.
+// After the store of a tile of the first GEMM: the body has written its columns of the rows' activations.
 MK_PROTOCOL
 template <Machine M>
 MK_HD void tell_activated(M& m, const LayerLayout& layout, const LayerTile& tile) {
@@ -183,7 +183,7 @@ class Deliverers {
   }
 
  private:
-  static constexpr int kMostGroups = 4;  // a tile has 128 rows at most
+  static constexpr int kMostGroups = kMostTileRows / kMostValues;
   using List = decltype(list_of(std::declval<M&>(), 0, [](int) { return uint32_t{0}; }));
 
   MK_HD int in_group(int group) const { return min_of(kMostValues, rows_ - group * kMostValues); }
@@ -193,7 +193,7 @@ class Deliverers {
   List keys_[kMostGroups];
 };
 
-// The store job's part, of the second GEMM: the body has written its columns of the rows' results.
+// After the store of a tile of the second GEMM: the body has written its columns of the rows' results.
 MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
 MK_HD void tell_returned(M& m, const L& layout, const LayerTile& tile, const Deliverers<M>& deliverers, Body& body) {

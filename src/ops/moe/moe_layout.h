@@ -260,10 +260,9 @@ struct Layout {
   //   [4]                               status: not 0 if nobody may move rows; blocks of this rank; 2 words unused
   //   [node_experts][4]                 of each expert of the node: first row, rows, first block, rows of own tokens
   //   [phases][local_experts]           of each expert of this rank: where rows up to each phase end, from its first on
-  //   [batches][node_experts]            bundles of each visit, see visit
-  //   [batches][node_experts][4]         of each visit: first in the list, offset in the expert's rows, rows, and of
-  //   own
-  //                                     tokens how many bundles are for blocks of the first pass
+  //   [batches][node_experts]           bundles of each visit, see visit
+  //   [batches][node_experts][4]        of each visit: first in the list, offset in the expert's rows, rows; and, of
+  //                                     own tokens, how many bundles are for blocks of the first pass
   //   [max_blocks][2]                   rows that were ever due in each block of this rank, low word first
   MK_HD constexpr int num_planners() const { return min_of(roles.count(kDispatch), num_batches()); }
   MK_HD constexpr uint64_t status_word() const { return 0; }

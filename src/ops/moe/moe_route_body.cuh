@@ -103,7 +103,6 @@ class RouteBody {
   __device__ uint32_t* words(const Place& at) const {
     return reinterpret_cast<uint32_t*>(view_.windows.resolve(layout_.world, at));
   }
-  __device__ uint32_t read(const Place& at) const { return *static_cast<const volatile uint32_t*>(words(at)); }
   // Of a pair that callers name: token · named_slots + slot.
   __device__ int64_t id_of(int64_t pair) const {
     const std::byte* const ids = view_.windows.inputs[kIdsInput];
@@ -144,9 +143,9 @@ class RouteBody {
     m.store(layout_.list_at(view_.rank, 0), 0);  // where depends on the pairs: nothing is counted inside a rank
   }
 
-  // Whether the launch is refused.  also(plan, batch, is_refused) is called for each batch of the part.
+  // also(plan, batch, is_refused) is called for each batch of the part.
   template <class M, class Also>
-  __device__ bool make_plan(M& m, int part, const Also& also) {
+  __device__ void make_plan(M& m, int part, const Also& also) {
     const PlanWarp plan(view_, layout_, m.epoch(), next_);
     const PlanWarp::Found found = plan.refusal();
     const bool is_refused = found.expert >= 0;
@@ -164,7 +163,6 @@ class RouteBody {
     }
     sm90::shared_stores_before_tma();  // copies use the scratch again
     m.store(layout_.plan_at(view_.rank, 0), layout_.plan_bytes());
-    return is_refused;
   }
 
  private:

@@ -21,9 +21,9 @@ struct Cut {
   int bundle_rows = 8;
 };
 
-// The roles of a rank, by the caller's split or chosen.
 // Whether workers that send also sum results for other nodes, as in a layer.
 enum class Sums { kNo, kYes };
+// The roles of a rank, by the caller's split or chosen.
 Roster choose_roles(const char* op, const WorldShape& world, const Split& asked, const Seats& seats,
                     Sums sums = Sums::kYes);
 

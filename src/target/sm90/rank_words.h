@@ -16,7 +16,8 @@ MK_HD inline uint64_t* settlers_of(const RankView& view, int role) { return view
 // their own: in one counter for all, the last worker of a role may find another number, and then nobody waits.
 MK_HD constexpr uint64_t settlers_after(uint64_t epoch, int count) { return epoch * count; }
 
-// Waves of tiles that compute blocks have come to, over all launches.
+// Waves of tiles that compute blocks have come to, over all launches (in_step.cuh); or, where they claim tiles, the
+// launch and how many are claimed (claiming_machine.cuh).
 MK_HD inline uint64_t* steps_of(const RankView& view) { return view.target_words + kMostRoles; }
 
 // When a worker of the rank last looked at the stop word, in ns of the GPU's clock; kStopSeen once it was set.
