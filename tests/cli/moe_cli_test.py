@@ -94,7 +94,7 @@ class Mixtures(unittest.TestCase):
         tokens, hidden, experts, topk = 40, 16, 8, 3
         row = self.row(*BACKWARD, "--nodes", 2, "--ranks", 1, "--tokens", tokens, "--hidden", hidden, "--experts",
                        experts, "--topk", topk, "--routing", "one_rank", "--launches", 1, "--dtype", "fp32")
-        counts = (4 * (experts + 2 * 2 + 1) + 15) // 16 * 16
+        counts = (4 * ((experts + 2) + 2 + 1) + 15) // 16 * 16  # of one phase
         there = tokens * (2 * hidden * 4 + topk * 16 + 16) + counts
         back = tokens * (hidden * 4 + 16) + counts
         self.assertEqual(row["network_bytes"], max(there, back))
@@ -105,7 +105,8 @@ class Mixtures(unittest.TestCase):
         for op, topk in itertools.product(OPERATORS, (1, 4)):
             row = self.row(op, "--nodes", 2, "--ranks", 1, "--tokens", tokens, "--hidden", hidden, "--experts", experts,
                            "--topk", topk, "--routing", "one_rank", "--launches", 1, "--dtype", "fp32")
-            counts = 4 * (experts + 2 * 2 + 1)
+            phase = -(-16 * experts // topk)  # tokens: 16 rows for each expert from the one other rank
+            counts = 4 * (-(-tokens // min(tokens, phase)) * (experts + 2) + 2 + 1)
             record = 4 * (1 + topk) if op == "moe_layer" else 0
             self.assertEqual(row["crossing_tokens"], tokens / 2)  # of rank 0 all, of rank 1 none
             self.assertEqual(row["network_bytes"], tokens * (hidden * 4 + topk * 16 + (record + 15) // 16 * 16) +

@@ -50,4 +50,24 @@ class BackwardBody : public LayerBody<Sum> {
   float scores_[2] = {};  // of slots `lane` and `lane + 32`
 };
 
+// The body of tell_returned.
+struct Scores {
+  const RankView& view;
+  const BackwardLayout& layout;
+
+  // A lane for each row; in the order of its parts.
+  __device__ void make_scores(const LayerTile& tile) const {
+    const auto floats = [&](const Place& at) {
+      return reinterpret_cast<float*>(view.windows.resolve(layout.world, at));
+    };
+    for (int64_t row = tile.row + threadIdx.x % 32; row < tile.row + tile.rows; row += 32) {
+      const float* const parts = floats(layout.part_at(view.rank, row));
+      float score = 0;
+#pragma unroll 1
+      for (int part = 0; part < layout.act_blocks(); ++part) score += __ldcg(parts + part);
+      *floats(layout.score_at(view.rank, row)) = score;
+    }
+  }
+};
+
 }  // namespace mk::moe

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/sm90_machine.cuh — the machine whose worker is a crew of threads in a CTA.
 //
-// Waits poll at system scope and give up at the deadline or when the stop word says so.  The stop word lies in host
-// memory.  Reads of one word there are served one after the other, about a million a second, and a fence at system
-// scope waits behind them: with 64 blocks that read it all the time a fence takes 75 µs, with a thousand warps 6 ms
-// (measured on an H200).  So one worker of a rank looks, twice a millisecond, and leaves word for the others.
+// Waits poll at system scope and give up at the deadline or when the rank has stopped (stop_look.cuh).
 #pragma once
 
 #include <concepts>
@@ -20,6 +17,7 @@
 #include "target/sm90/pace.cuh"
 #include "target/sm90/ptx.cuh"
 #include "target/sm90/rank_words.h"
+#include "target/sm90/stop_look.cuh"
 #include "target/sm90/values_of.cuh"
 #include "target/sm90/warp_crew.cuh"
 
@@ -112,19 +110,17 @@ class Sm90Machine {
     }
     return crew_.leaders(value);
   }
-  // Every lane reads one, after what the leader has acquired.
+  // Every lane reads one, after what the leader has acquired; or finds one, or reads one of this rank's anywhere.
   __device__ ValuesOf<C> read_list(const Place& from, int count, uint64_t stride) {
     finish_copies();
     if (crew_.is_leader() && from.rank != view_.rank) nvlink_bytes_ += count * sizeof(uint32_t);
     return ValuesOf<C>(view_.windows.resolve(view_.world, from), count, stride);
   }
-  // A lane for each.
   template <class ValueOf>
   __device__ ValuesOf<C> list_of(int count, const ValueOf& value_of) requires std::same_as<C, WarpCrew> {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     return ValuesOf<C>(lane < count ? value_of(lane) : 0);
   }
-  // In this rank's windows.
   template <class PlaceOf>
   __device__ ValuesOf<C> read_places(int count, const PlaceOf& place_of) requires std::same_as<C, WarpCrew> {
     finish_copies();
@@ -231,17 +227,9 @@ class Sm90Machine {
     nvlink_bytes_ += __popc(far) * bytes;
   }
 
-  // A lane for each.
   template <class KeyOf, class Visit>
   __device__ void for_each_key(int count, const KeyOf& key_of, const Visit& visit) requires std::same_as<C, WarpCrew> {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    const uint32_t key = lane < count ? key_of(lane) : 0;
-    for (uint32_t left = __ballot_sync(0xffffffffu, lane < count); left != 0;) {
-      const uint32_t next = __shfl_sync(0xffffffffu, key, __ffs(static_cast<int>(left)) - 1);
-      const uint32_t same = __ballot_sync(0xffffffffu, lane < count && key == next);
-      visit(next, __popc(same));
-      left &= ~same;
-    }
+    for_each_key_of_lanes(count, key_of, visit);
   }
 
   // The crew's threads read by themselves, after the wait that made it visible.
@@ -321,8 +309,7 @@ class Sm90Machine {
 
   // `consumed` lies in host memory, a microsecond or two away, so what was seen there is kept.
   __device__ bool wait_for_room(uint64_t wanted, int64_t subject) {
-    const bool is_known = crew_.leader_says(wanted <= consumed_seen_);
-    if (is_known) return true;
+    if (crew_.leader_says(wanted <= consumed_seen_)) return true;
     if (!wait_until(FaultKind::kRingFull, view_.ring.consumed, wanted, kRingRoom, subject)) return false;
     if (crew_.is_leader()) consumed_seen_ = SystemAtomics::load_relaxed(view_.ring.consumed);
     return true;
@@ -331,7 +318,6 @@ class Sm90Machine {
   static constexpr int kPolls = 32;                // between looks at the clock
   static constexpr unsigned kFirstFarNapNs = 500;  // between looks at the proxy's counters, in host memory as well
   static constexpr unsigned kMostFarNapNs = 4000;
-  static constexpr uint64_t kLookNs = 500'000;  // between looks at the stop word
 
   __device__ bool wait_until(FaultKind kind, const uint64_t* word, uint64_t wanted, uint32_t signal, int64_t subject) {
     bool seen = true;
@@ -363,21 +349,11 @@ class Sm90Machine {
       const uint64_t now = clock_ns();
       if (now - looked < kLookNs) continue;
       looked = now;
-      if (is_stopped(now)) kind = FaultKind::kStopped;
+      if (is_stopped(view_, now)) kind = FaultKind::kStopped;
       if (kind == FaultKind::kStopped || now - began >= view_.timeout_ns) break;
     }
     record_fault(kind, signal, subject, seen, wanted);
     return false;
-  }
-
-  __device__ bool is_stopped(uint64_t now) const {
-    uint64_t* const looked = looked_of(view_);
-    uint64_t last = SystemAtomics::load_relaxed(looked);
-    if (last == kStopSeen) return true;
-    if (now < last + kLookNs || !SystemAtomics::replace_relaxed(looked, last, now)) return false;  // another looks
-    if (SystemAtomics::load_relaxed(view_.stop) == 0) return false;
-    SystemAtomics::store_relaxed(looked, kStopSeen);
-    return true;
   }
 
   __device__ void record_fault(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {

@@ -34,6 +34,19 @@ class ValuesOf<WarpCrew> {
   uint32_t mine_ = 0;
 };
 
+// The for_each_key (core/for_each_key.h) of a warp: a lane for each.
+template <class KeyOf, class Visit>
+__device__ void for_each_key_of_lanes(int count, const KeyOf& key_of, const Visit& visit) {
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const uint32_t key = lane < count ? key_of(lane) : 0;
+  for (uint32_t left = __ballot_sync(0xffffffffu, lane < count); left != 0;) {
+    const uint32_t next = __shfl_sync(0xffffffffu, key, __ffs(static_cast<int>(left)) - 1);
+    const uint32_t same = __ballot_sync(0xffffffffu, lane < count && key == next);
+    visit(next, __popc(same));
+    left &= ~same;
+  }
+}
+
 // One thread reads each when it is asked for.
 template <>
 class ValuesOf<SoloCrew> {
