@@ -37,8 +37,8 @@ tools::MoePairs routing_of(const BenchCase& c, int set);
 //
 //   dispatch   a token crosses to the rail peer in each other node that has an expert of it, once; a rank gives peers
 //              of its node a row for each pair of theirs, of its own tokens and of those that its rails brought
-//   layer      then results go back to the rank that delivered the row, and for each token that crossed one sum
-//              crosses back
+//   layer      then results go back to the rank that delivered the row, where they count, and for each token that
+//              crossed one sum crosses back
 Traffic moe_traffic_of(const BenchCase& c, const tools::MoePairs& pairs, int rank);
 
 // Of the busiest rank; of all input sets the one that sends least, so that no run can have sent less.

@@ -6,6 +6,7 @@
 #include "ops/moe/moe_backward_layout.h"
 #include "ops/moe/moe_backward_operands.h"
 #include "ops/moe/moe_layer_body.cuh"
+#include "ops/moe/moe_layer_protocol.h"
 
 namespace mk::moe {
 
