@@ -214,7 +214,9 @@ TEST_P(MoeTablesTest, TheBaselineMovesTheFewestBytes) {
       const Traffic fewest = moe_traffic_of(c, pairs, rank);
       back += std::ssize(own.give_back.all) * token_bytes(c);
       back -= fewest.nvlink_bytes - to_peers * token_bytes(c);
-      if (op == OpKind::kMoeDispatchGemm) EXPECT_EQ(to_peers * token_bytes(c), fewest.nvlink_bytes);
+      if (op == OpKind::kMoeDispatchGemm) {
+        EXPECT_EQ(to_peers * token_bytes(c), fewest.nvlink_bytes);
+      }
       EXPECT_EQ(crossing * token_bytes(c), fewest.network_bytes);
     }
     EXPECT_EQ(back, 0);
