@@ -49,12 +49,10 @@ MK_HD auto read_places(M& m, int count, const PlaceOf& place_of) {
   if constexpr (requires { m.read_places(count, place_of); }) {
     return m.read_places(count, place_of);
   } else {
-    ValueList list;
-    for (int i = 0; i < count; ++i) {
+    return list_of(m, count, [&](int i) {
       const Place place = place_of(i);
-      if (place.window != kNowhere.window) list.values[i] = m.read(place);
-    }
-    return list;
+      return place.window == kNowhere.window ? uint32_t{0} : m.read(place);
+    });
   }
 }
 

@@ -243,22 +243,13 @@ __device__ void store_tiles(const BackwardParams& p, BackwardShared<Config, Elem
 template <class Config, class Element>
 __device__ void tell_of_tiles(const BackwardParams& p, const Post& post, int worker,
                               BackwardShared<Config, Element>& shared) {
-  using Machine = sm90::Sm90Machine<sm90::WarpCrew>;
-  Machine machine(p.view, post, worker, {}, sm90::NoPace());
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace());
   Scores scores{p.view, p.layout};
   sm90::TileTaker<QueuedBackwardTile> tiles(shared.tiles);
   StoredCursor<QueuedBackwardTile> stored(shared.stored);
   for (const QueuedBackwardTile* next = tiles.look(); next != nullptr; tiles.free(), next = tiles.look()) {
     if (next->is_turn || next->is_weight) continue;
-    const LayerTile& tile = next->tile;
-    if (tile.is_second) {
-      const Deliverers<Machine> deliverers(machine, p.layout, tile);
-      stored.wait();
-      if (next->is_here) tell_returned(machine, p.layout, tile, deliverers, scores);
-    } else {
-      stored.wait();
-      if (next->is_here) tell_activated(machine, p.layout, tile);
-    }
+    tell_when_stored(machine, p.layout, next->tile, next->is_here, stored, scores);
   }
   tiles.free();
   machine.close();

@@ -221,22 +221,13 @@ __device__ void store_tiles(const LayerParams<Pace>& p, LayerShared<Config, Elem
 template <class Config, class Element, class Pace>
 __device__ void tell_of_tiles(const LayerParams<Pace>& p, const Post& post, int worker,
                               LayerShared<Config, Element>& shared) {
-  using Machine = sm90::Sm90Machine<sm90::WarpCrew, Pace>;
-  Machine machine(p.view, post, worker, {}, Pace(p.pace));
+  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
   sm90::TileTaker<QueuedLayerTile> tiles(shared.tiles);
   StoredCursor<QueuedLayerTile> stored(shared.stored);
   NoScores scores;
   for (const QueuedLayerTile* next = tiles.look(); next != nullptr; tiles.free(), next = tiles.look()) {
     if (next->is_turn) continue;
-    const LayerTile& tile = next->tile;
-    if (tile.is_second) {
-      const Deliverers<Machine> deliverers(machine, p.layout, tile);
-      stored.wait();
-      if (next->is_here) tell_returned(machine, p.layout, tile, deliverers, scores);
-    } else {
-      stored.wait();
-      if (next->is_here) tell_activated(machine, p.layout, tile);
-    }
+    tell_when_stored(machine, p.layout, next->tile, next->is_here, stored, scores);
   }
   tiles.free();
   machine.close();

@@ -257,7 +257,7 @@ struct Layout {
 
   // PlanWords: what a rank works out from all counts, for itself and for the rows that it delivers in its node.  The
   // first dispatch workers make it, each the words of some batches, and the first of them also all others.
-  //   [4]                               status: not 0 if nobody may move rows; blocks of this rank; 2 words unused
+  //   [4]                               status: not 0 if nobody may move rows; 3 words unused
   //   [node_experts][4]                 of each expert of the node: first row, rows, first block, rows of own tokens
   //   [phases][local_experts]           of each expert of this rank: where rows up to each phase end, from its first on
   //   [batches][node_experts]           bundles of each visit, see visit
@@ -266,7 +266,6 @@ struct Layout {
   //   [max_blocks][2]                   rows that were ever due in each block of this rank, low word first
   MK_HD constexpr int num_planners() const { return min_of(roles.count(kDispatch), num_batches()); }
   MK_HD constexpr uint64_t status_word() const { return 0; }
-  MK_HD constexpr uint64_t blocks_word() const { return 1; }
   MK_HD constexpr uint64_t expert_word(int in_node) const { return 4 + static_cast<uint64_t>(in_node) * 4; }
   MK_HD constexpr uint64_t end_word(int phase, int local) const {
     return expert_word(node_experts()) + static_cast<uint64_t>(phase) * local_experts() + local;

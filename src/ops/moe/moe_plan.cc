@@ -88,11 +88,9 @@ void write_experts(const Layout& layout, int rank, const Counts& counts, uint32_
 
 void add_due(const Layout& layout, int rank, uint32_t* plan) {
   const int own = layout.world.local_of(rank) * layout.local_experts();
-  plan[layout.blocks_word()] = 0;
   for (int i = 0; i < layout.local_experts(); ++i) {
     const uint32_t* const expert = plan + layout.expert_word(own + i);
     for (int64_t block = 0; block * layout.tile_m < expert[1]; ++block) {
-      ++plan[layout.blocks_word()];
       uint32_t* const words = plan + layout.due_word(static_cast<int>(expert[2] + block));
       const uint64_t due = (uint64_t{words[1]} << 32 | words[0]) + block_range(expert[1], layout.tile_m, block).count;
       words[0] = static_cast<uint32_t>(due);

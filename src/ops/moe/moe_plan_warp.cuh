@@ -228,7 +228,6 @@ class PlanWarp {
         }
       }
     }
-    if (lane() == 0) plan_[layout_.blocks_word()] = blocks;
   }
 
   // The last lane whose value, which grows from lane to lane, is at most `wanted`.

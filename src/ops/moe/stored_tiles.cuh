@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "base/math.h"
+#include "ops/moe/moe_layer_protocol.h"
 #include "target/sm90/gemm_store.cuh"
 #include "target/sm90/pipeline.cuh"
 #include "target/sm90/ragged_rows.h"
@@ -49,6 +50,20 @@ class StoredCursor {
   StoredTiles<Tile>& tiles_;
   sm90::Cursor<StoredTiles<Tile>::kSlots> cursor_;
 };
+
+// What the warp that tells does for a tile of either GEMM.  It finds out whom to tell before the tile has landed.
+template <class Machine, class L, class Queued, class Body>
+__device__ void tell_when_stored(Machine& machine, const L& layout, const LayerTile& tile, bool is_here,
+                                 StoredCursor<Queued>& stored, Body& body) {
+  if (tile.is_second) {
+    const Deliverers<Machine> deliverers(machine, layout, tile);
+    stored.wait();
+    if (is_here) tell_returned(machine, layout, tile, deliverers, body);
+  } else {
+    stored.wait();
+    if (is_here) tell_activated(machine, layout, tile);
+  }
+}
 
 // Results of a tile to `map` (make_ragged_map); nothing if its operands did not come.  They have landed when this
 // returns.
