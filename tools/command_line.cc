@@ -55,6 +55,8 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
   add_flag(app, "--clamp", "L",
            "moe_layer: bound of gate from above, and of up on both sides, before SwiGLU; 0: none [0]",
            [&run](const std::string& text) { run.clamp = real("--clamp", text); });
+  add_number<int64_t>(app, "--max-rows", run.max_rows,
+                      "moe_*: rows that a rank may get; what is more is dropped, the last slots first [no limit]");
 }
 
 void add_run_flags(CLI::App& app, RunRequest& run) {
@@ -110,6 +112,7 @@ void check_run(const RunRequest& run) {
               "--direction is bwd; only moe_layer has it, and the operator is {}", run.op);
   check_usage(run.clamp == 0 || run.op == "moe_layer", "--clamp is {}; only moe_layer has it, and the operator is {}",
               run.clamp, run.op);
+  check_usage(!run.max_rows || *run.max_rows >= 1, "--max-rows is {}; it must be at least 1", run.max_rows.value_or(0));
   check_split(run.op, run.split);
   constexpr int kMostLaunches = 10'000'000;  // their times are kept
   check_usage(!run.launches || (*run.launches >= 1 && *run.launches <= kMostLaunches),

@@ -39,6 +39,10 @@ MoePairs::MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t se
       draw_token(random, fields.routing, fields.experts, local_experts(), fields.topk, ids_[rank]);
     }
   }
+  asked_ = ids_;
+  if (fields.max_rows) {
+    drop_what_does_not_fit(ids_, fields.topk, local_experts(), [&](int) { return *fields.max_rows; });
+  }
   // Of each node's experts: tokens of the node first, then those of others, phase by phase.
   for (int node = 0; node < world.nodes; ++node) {
     for (int rank = 0; rank < world.size(); ++rank) {
@@ -60,6 +64,14 @@ void MoePairs::add_rows(int rank, int node, int64_t first_token, int64_t end_tok
   }
 }
 
+std::vector<int32_t> MoePairs::dropped(int rank) const {
+  std::vector<int32_t> count(fields_.topk);
+  for (size_t pair = 0; pair < ids_[rank].size(); ++pair) {
+    count[pair % fields_.topk] += ids_[rank][pair] != asked_[rank][pair] ? 1 : 0;
+  }
+  return count;
+}
+
 int64_t MoePairs::rows_on(int rank) const {
   int64_t rows = 0;
   for (int i = 0; i < local_experts(); ++i) rows += std::ssize(by_expert_[rank * local_experts() + i]);
@@ -76,8 +88,9 @@ MoeTraffic MoePairs::traffic(int rank, uint64_t row_bytes) const {
   constexpr uint64_t kListed = 16;  // of a pair in a list
   const int64_t phases = ceil_div(most_tokens(fields_), phase_tokens_);
   const uint64_t counts = round_up<uint64_t>(4 * (phases * (fields_.experts + world_.nodes) + world_.nodes + 1), 16);
-  MoeTraffic moved{.nvlink_bytes = counts * world_.nodes * (world_.ranks - 1),
-                   .network_bytes = counts * (world_.nodes - 1)};
+  const uint64_t claims = fields_.max_rows ? round_up<uint64_t>(4 * (world_.size() * fields_.topk + 1), 16) : 0;
+  MoeTraffic moved{.nvlink_bytes = (counts + claims) * world_.nodes * (world_.ranks - 1),
+                   .network_bytes = (counts + claims) * (world_.nodes - 1)};
   // A rank delivers in its node its own tokens and those of its rail peers.
   for (int node = 0; node < world_.nodes; ++node) {
     for (const int64_t id : ids_[world_.rank_at(node, world_.local_of(rank))]) {

@@ -33,7 +33,9 @@ class MoePairs {
   MoePairs(const WorldShape& world, const MoeFields& fields, uint64_t seed, int launch, DeviceKind device);
 
   int64_t tokens(int rank) const { return static_cast<int64_t>(ids_[rank].size()) / fields_.topk; }
-  const std::vector<int64_t>& ids(int rank) const { return ids_[rank]; }
+  const std::vector<int64_t>& asked_ids(int rank) const { return asked_[rank]; }
+  const std::vector<int64_t>& ids(int rank) const { return ids_[rank]; }  // without those that are dropped
+  std::vector<int32_t> dropped(int rank) const;                           // how many, of each slot
   const std::vector<MoePair>& of_expert(int expert) const { return by_expert_[expert]; }  // in the order of its rows
   int local_experts() const { return fields_.experts / world_.size(); }
   int64_t rows_on(int rank) const;
@@ -62,7 +64,7 @@ class MoePairs {
   WorldShape world_;
   MoeFields fields_;
   int64_t phase_tokens_;
-  std::vector<std::vector<int64_t>> ids_;  // [rank][pair]
+  std::vector<std::vector<int64_t>> asked_, ids_;  // [rank][pair]
   std::vector<std::vector<MoePair>> by_expert_;
 };
 

@@ -68,4 +68,21 @@ inline void draw_token(RoutingRandom& random, Routing routing, int experts, int 
   }
 }
 
+// Leaves out ids, of all ranks, of experts whose rank has no room for them: room(rank) goes to slots in their order, in
+// a slot by rank and token.  An id that names no expert takes no room.
+template <class Room>
+void drop_what_does_not_fit(std::vector<std::vector<int64_t>>& ids, int slots, int local_experts, const Room& room) {
+  const auto ranks = static_cast<int64_t>(ids.size());
+  std::vector<int64_t> left;
+  for (int64_t rank = 0; rank < ranks; ++rank) left.push_back(room(static_cast<int>(rank)));
+  for (int slot = 0; slot < slots; ++slot) {
+    for (std::vector<int64_t>& own : ids) {
+      for (size_t pair = slot; pair < own.size(); pair += slots) {
+        const int64_t to = own[pair] / local_experts;
+        if (own[pair] >= 0 && to < ranks && --left[to] < 0) own[pair] = -1;
+      }
+    }
+  }
+}
+
 }  // namespace mk::tools

@@ -2,6 +2,7 @@
 // tools/moe_run.cc — see moe_run.h.
 #include "moe_run.h"
 
+#include <numeric>
 #include <stdexcept>
 
 #include "launches.h"
@@ -19,7 +20,8 @@ Row start_moe_row(const char* op, World& world, const RunRequest& request) {
              .topk = request.topk.value_or(std::min(defaults.topk, experts)),
              .routing = request.routing,
              .direction = request.direction,
-             .clamp = request.clamp};
+             .clamp = request.clamp,
+             .max_rows = request.max_rows};
   row.k = request.hidden.value_or(defaults.hidden);
   row.n = request.inter.value_or(defaults.inter);
   check_same_flags(row, request.split, world);
@@ -37,18 +39,39 @@ int64_t plan_rows(Row& row, const World& world) {
   int64_t most = 1;
   int64_t rows = 0;
   int64_t crossing = 0;
+  int64_t dropped = 0;
   for (int launch = 0; launch < row.launches; ++launch) {
     const MoePairs pairs = pairs_of(row, world, launch);
     for (int rank = 0; rank < world.size(); ++rank) {
       most = std::max(most, pairs.rows_on(rank));
       rows += pairs.rows_on(rank);
       crossing += pairs.traffic(rank, token_bytes(row)).crossing_tokens;
+      for (const int32_t of_slot : pairs.dropped(rank)) dropped += of_slot;
     }
   }
   const int64_t shares = int64_t{row.launches} * world.size();
   row.m = rows / shares;
   row.moe->crossing_tokens = static_cast<double>(crossing) / static_cast<double>(shares);
+  row.moe->dropped_pairs = static_cast<double>(dropped) / static_cast<double>(shares);
   return most;
+}
+
+ToldDrops::ToldDrops(runtime::Device& device, const MoePairs& pairs, int rank, const Row& row) {
+  if (!row.moe->max_rows) return;
+  constexpr int32_t kUntold = -7777;
+  routed_ = uploaded(device, std::vector<int32_t>(pairs.ids(rank).size(), kUntold));
+  dropped_ = uploaded(device, std::vector<int32_t>(row.moe->topk, kUntold));
+}
+
+int64_t ToldDrops::count_wrong(runtime::Device& device, const MoePairs& pairs, int rank) const {
+  if (!routed_) return 0;
+  const std::vector<int64_t>& ids = pairs.ids(rank);
+  const auto count_different = [&](const runtime::Buffer& buffer, const std::vector<int32_t>& right) {
+    std::vector<int32_t> seen(right.size());
+    if (!seen.empty()) device.download(seen.data(), buffer.as(), seen.size() * sizeof(int32_t));
+    return std::inner_product(seen.begin(), seen.end(), right.begin(), int64_t{0}, std::plus<>(), std::not_equal_to<>());
+  };
+  return count_different(*routed_, {ids.begin(), ids.end()}) + count_different(*dropped_, pairs.dropped(rank));
 }
 
 Matrix with_rows(runtime::Device& device, DType dtype, int64_t rows, int64_t cols) {

@@ -37,6 +37,7 @@ struct RankData {
   runtime::Buffer origins;
   runtime::Buffer expert_rows;
   runtime::Buffer expert_ends;
+  ToldDrops told;
 };
 
 struct LaunchData {
@@ -62,7 +63,7 @@ class Runner {
 
   void run() {
     row_.workspace_bytes = moe_dispatch_gemm_workspace_bytes(world_, shape_, row_.dtype);  // refuses a bad shape
-    shape_.max_rows = plan_rows(row_, world_);
+    set_rows(row_, world_, shape_);
     row_.workspace_bytes = moe_dispatch_gemm_workspace_bytes(world_, shape_, row_.dtype);
     const int batch = batch_of(row_, memory());
     const moe::Problem problem{world_.state().shape(), shape_, row_.dtype};
@@ -99,7 +100,7 @@ class Runner {
   LaunchData make(int launch) {
     LaunchData data{pairs_of(row_, world_, launch), ids_in(launch), {}};
     for_each_rank_here(world_, [&](int rank) {
-      const std::vector<int64_t>& ids = data.pairs.ids(rank);
+      const std::vector<int64_t>& ids = data.pairs.asked_ids(rank);
       std::vector<float> weights(ids.size());
       for (size_t pair = 0; pair < ids.size(); ++pair) weights[pair] = weight_of(static_cast<int64_t>(pair));
       const size_t counts = local_experts() * sizeof(int32_t);
@@ -110,7 +111,8 @@ class Runner {
                                                        {device_, row_.dtype, shape_.max_rows, row_.n},
                                                        {device_, shape_.max_rows * sizeof(MoeOrigin)},
                                                        {device_, counts},
-                                                       {device_, counts}});
+                                                       {device_, counts},
+                                                       {device_, data.pairs, rank, row_}});
       if (own.x.view.rows > 0) engine_->fill(own.x.view, spec_of(launch, kTensorX, rank));
       engine_->fill(own.w.view, spec_of(launch, kTensorW, rank));
       engine_->poison(own.y.view);
@@ -131,6 +133,7 @@ class Runner {
                       .expert_rows = own.expert_rows.as<int32_t>(),
                       .expert_ends = own.expert_ends.as<int32_t>(),
                       .stream = world_.rank_stream(rank)});
+      own.told.ask(args.back());
     });
     moe_dispatch_gemm(world_, shape_, args, {split_});
   }
@@ -140,6 +143,7 @@ class Runner {
     for_each_rank_here(world_, [&](int rank) {
       const RankData& own = data.ranks[rank - world_.first_rank()];
       check_tables(data.pairs, rank, own);
+      row_.check.wrong += own.told.count_wrong(device_, data.pairs, rank);
       Matrix w(device_, row_.dtype, local_experts() * row_.k, row_.n);
       engine_->fill(w.view, spec_of(launch, kTensorW, rank));
       int64_t first = 0;

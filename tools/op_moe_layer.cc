@@ -33,6 +33,7 @@ struct RankData {
   Matrix w13;
   Matrix w2;
   Matrix out;  // one row more than tokens at most: nobody writes behind the last token
+  ToldDrops told;
 };
 
 struct LaunchData {
@@ -59,7 +60,7 @@ class Runner {
 
   void run() {
     row_.workspace_bytes = moe_layer_workspace_bytes(world_, shape_, row_.dtype);  // refuses a bad shape
-    shape_.max_rows = plan_rows(row_, world_);
+    set_rows(row_, world_, shape_);
     row_.workspace_bytes = moe_layer_workspace_bytes(world_, shape_, row_.dtype);
     const int batch = batch_of(row_, memory());
     const moe::LayerProblem problem{world_.state().shape(), shape_, row_.dtype};
@@ -93,13 +94,14 @@ class Runner {
     LaunchData data{pairs_of(row_, world_, launch), ids_in(launch), {}};
     const LayerData specs = data_of(row_, launch);
     for_each_rank_here(world_, [&](int rank) {
-      const std::vector<int64_t>& ids = data.pairs.ids(rank);
+      const std::vector<int64_t>& ids = data.pairs.asked_ids(rank);
       RankData& own = data.ranks.emplace_back(RankData{with_rows(device_, row_.dtype, data.pairs.tokens(rank), row_.k),
                                                        uploaded_ids(device_, ids, data.ids),
                                                        uploaded(device_, weights_of(specs.weights, rank, ids.size())),
                                                        {device_, row_.dtype, local_experts() * 2 * row_.n, row_.k},
                                                        {device_, row_.dtype, local_experts() * row_.k, row_.n},
-                                                       {device_, row_.dtype, out_rows(), row_.k}});
+                                                       {device_, row_.dtype, out_rows(), row_.k},
+                                                       {device_, data.pairs, rank, row_}});
       if (own.x.view.rows > 0) engine_->fill(own.x.view, of(specs.x, rank));
       for (int i = 0; i < local_experts(); ++i) {
         const int expert = rank * local_experts() + i;
@@ -123,15 +125,18 @@ class Runner {
                       .w2 = own.w2.view,
                       .out = own.out.rows(0, own.x.view.rows),
                       .stream = world_.rank_stream(rank)});
+      own.told.ask(args.back());
     });
     moe_layer(world_, shape_, args, {split_});
   }
 
   void check(LayerChecker& checker, int launch, const LaunchData& data) {
     for_each_rank_here(world_, [&](int rank) {
-      const Matrix& out = data.ranks[rank - world_.first_rank()].out;
+      const RankData& own = data.ranks[rank - world_.first_rank()];
+      const Matrix& out = own.out;
       row_.check.add(checker.check(data_of(row_, launch), data.pairs, rank, out.view));
       row_.check.wrong += count_touched(*engine_, device_, out, data.pairs.tokens(rank), out_rows());
+      row_.check.wrong += own.told.count_wrong(device_, data.pairs, rank);
     });
   }
 

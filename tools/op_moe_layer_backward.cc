@@ -52,7 +52,7 @@ class Runner {
 
   void run() {
     row_.workspace_bytes = moe_layer_backward_workspace_bytes(world_, shape_, row_.dtype);  // refuses a bad shape
-    shape_.max_rows = plan_rows(row_, world_);
+    set_rows(row_, world_, shape_);
     row_.workspace_bytes = moe_layer_backward_workspace_bytes(world_, shape_, row_.dtype);
     const int batch = batch_of(row_, memory());
     const moe::LayerProblem problem{world_.state().shape(), shape_, row_.dtype};
@@ -111,7 +111,7 @@ class Runner {
     LaunchData data{pairs_of(row_, world_, launch), ids_in(launch), {}};
     const BackwardData specs = backward_data_of(row_, data.pairs, launch);
     for_each_rank_here(world_, [&](int rank) {
-      const std::vector<int64_t>& ids = data.pairs.ids(rank);
+      const std::vector<int64_t>& ids = data.pairs.asked_ids(rank);
       const int64_t tokens = data.pairs.tokens(rank);
       RankData& own = data.ranks.emplace_back(RankData{with_rows(device_, row_.dtype, tokens, row_.k),
                                                        uploaded_ids(device_, ids, data.ids),

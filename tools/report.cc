@@ -51,9 +51,11 @@ std::string shape_text(const Row& row) {
 
 std::string shape_flags(const Row& row) {
   if (!row.moe) return fmt::format("--m {} --n {} --k {}", row.m, row.n, row.k);
-  return fmt::format("--tokens {} --hidden {} --inter {} --experts {} --topk {} --routing {} --direction {} --clamp {}",
-                     row.moe->tokens, row.k, row.n, row.moe->experts, row.moe->topk, name_of(row.moe->routing),
-                     name_of(row.moe->direction), row.moe->clamp);
+  const std::string room = row.moe->max_rows ? fmt::format(" --max-rows {}", *row.moe->max_rows) : "";
+  return fmt::format(
+      "--tokens {} --hidden {} --inter {} --experts {} --topk {} --routing {} --direction {} --clamp {}{}",
+      row.moe->tokens, row.k, row.n, row.moe->experts, row.moe->topk, name_of(row.moe->routing),
+      name_of(row.moe->direction), row.moe->clamp, room);
 }
 
 std::string table_header() {
@@ -124,6 +126,10 @@ std::string to_json(const Row& row) {
     json["direction"] = name_of(row.moe->direction);
     json["clamp"] = row.moe->clamp;
     json["crossing_tokens"] = row.moe->crossing_tokens;
+    if (row.moe->max_rows) {
+      json["max_rows"] = *row.moe->max_rows;
+      json["dropped_pairs"] = row.moe->dropped_pairs;
+    }
   }
   return json.dump();
 }

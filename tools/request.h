@@ -45,6 +45,7 @@ struct RunRequest {
   Routing routing = Routing::kUniform;
   Direction direction = Direction::kForward;
   float clamp = 0;
+  std::optional<int64_t> max_rows;  // where empty: as many as are routed
   DType dtype = DType::kBf16;
   std::optional<int> launches;
   Split split;  // empty: chosen for the shape

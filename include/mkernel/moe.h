@@ -23,6 +23,12 @@
 
 namespace mk {
 
+// What happens if a rank would get more than max_rows rows.
+enum class MoeOverflow {
+  kRefuse,  // the launch is refused, see moe_dispatch_gemm
+  kDrop,    // the rank gets max_rows: pairs of the first slots and, in one slot, of the first ranks and tokens
+};
+
 // What does not change from launch to launch; the same on all ranks.
 struct MoeShape {
   int64_t hidden = 0;      // elements of a token
@@ -31,6 +37,7 @@ struct MoeShape {
   int topk = 0;            // slots of a token: at most `experts`, and at most 64
   int64_t max_tokens = 0;  // that a rank may bring
   int64_t max_rows = 0;    // that a rank may get
+  MoeOverflow overflow = MoeOverflow::kRefuse;
 };
 
 // Expert ids, [tokens, topk]: -1 or 0 … experts-1.
@@ -50,6 +57,8 @@ struct MoeDispatchGemmArgs {
   int32_t* expert_rows = nullptr;      // [local experts] or null: rows of each expert
   int32_t* expert_ends = nullptr;      // [local experts] or null: where each expert's rows end
   int32_t* load = nullptr;             // [local experts] or null: each launch adds the rows that each expert gets
+  int32_t* routed_idx = nullptr;       // [tokens, topk] or null: topk_idx with -1 where a pair was dropped
+  int32_t* dropped = nullptr;          // [topk] or null: pairs of each slot that this rank's tokens lost
   BOrder w_order = BOrder::kKN;        // the same on all ranks
   Stream stream = nullptr;
 };

@@ -40,6 +40,7 @@ struct MoeLayerShape {
   int64_t max_rows = 0;        // that a rank may get
   float activation_clamp = 0;  // 0 or infinity: none
   int shared = 0;              // experts of each rank that all its tokens go to; with topk at most 64
+  MoeOverflow overflow = MoeOverflow::kRefuse;  // kDrop: rows of shared experts are never dropped, and must fit
 };
 
 struct MoeLayerArgs {
@@ -51,6 +52,8 @@ struct MoeLayerArgs {
   Tensor out;                          // [tokens, hidden]
   Tensor kept = {};                    // [max_rows, 2 · inter] or null: gate and up of each row, for the backward pass
   int32_t* load = nullptr;             // [local experts] or null: each launch adds the rows that each expert gets
+  int32_t* routed_idx = nullptr;       // [tokens, topk] or null: topk_idx with -1 where a pair was dropped
+  int32_t* dropped = nullptr;          // [topk] or null: pairs of each slot that this rank's tokens lost
   Stream stream = nullptr;
 };
 

@@ -17,7 +17,7 @@
 // back as results do in moe_layer.  Sums are made in fp32; dgate, dup, weight · silu(gate) ∘ up, each row of dx and
 // each result are rounded to the element type.  All orders are fixed, so two runs give the same bits.
 //
-// Sizes are limited as those of moe_layer.
+// Sizes are limited as those of moe_layer.  If the forward pass dropped pairs, this one drops the same.
 #pragma once
 
 #include <cstdint>

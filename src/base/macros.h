@@ -2,13 +2,17 @@
 // base/macros.h — the only place that asks which compiler is running.
 //
 // MK_HD marks a function that host and device code both call.  MK_PROTOCOL stands on the line above a
-// template over a machine: it may call what only one side has, because only that side instantiates it.
+// template over a machine: it may call what only one side has, because only that side instantiates it.  MK_INLINE is for
+// a large function with one caller: as a call it would need its arguments in memory, a machine and its state among them.
 #pragma once
 
 #ifdef __CUDACC__
 #define MK_HD __host__ __device__
 #define MK_PROTOCOL _Pragma("nv_exec_check_disable")
+#define MK_INLINE __forceinline__
+#define MK_INLINE_LAMBDA __attribute__((always_inline))
 #else
 #define MK_HD
 #define MK_PROTOCOL
+#define MK_INLINE inline
 #endif

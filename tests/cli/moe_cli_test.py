@@ -39,6 +39,7 @@ WRONG_USAGE = [
     (["--direction", "back"], "--direction is 'back'; it must be one of fwd, bwd"),
     (["--clamp", "-1"], "--clamp is '-1'; it must be a number of at least 0"),
     (["--clamp", "two"], "--clamp is 'two'"),
+    (["--max-rows", "0"], "--max-rows is 0; it must be at least 1"),
     (["--split", "compute=1"], "--split"),
     (["--split", "compute=1,dispatch=1,reduce=1"], "it has dispatch, send, compute"),
 ]
@@ -88,6 +89,18 @@ class Mixtures(unittest.TestCase):
             row = self.row("moe_layer", "--direction", direction, "--nodes", 2, "--ranks", 2, "--clamp", "0.75",
                            "--dtype", dtype, "--launches", 4)
             self.assertEqual(row["clamp"], 0.75)
+
+    def test_rows_that_do_not_fit_are_dropped(self):
+        dtypes = itertools.cycle(("bf16", "fp16", "fp32"))
+        for op, (nodes, ranks), routing in itertools.product(
+                (*((op,) for op in OPERATORS), BACKWARD), ((1, 1), (1, 4), (2, 2), (3, 2)), ("uniform", "one_rank")):
+            with self.subTest(op, nodes=nodes, ranks=ranks, routing=routing):
+                row = self.row(*op, "--nodes", nodes, "--ranks", ranks, "--tokens", 24, "--experts", 12, "--topk", 3,
+                               "--hidden", 14, "--inter", 9, "--routing", routing, "--dtype", next(dtypes),
+                               "--launches", 4, "--max-rows", 29)
+                self.assertEqual(row["max_rows"], 29)
+                self.assertGreater(row["dropped_pairs"], 0)
+                self.assertLessEqual(row["m"], 29)
 
     # x and dout go; dx comes back, and behind it the gradients of all slots' weights.
     def test_a_token_crosses_backwards_with_its_gradient(self):

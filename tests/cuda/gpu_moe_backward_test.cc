@@ -190,6 +190,14 @@ TEST_P(GpuMoeBackward, SharedExpertsAreRight) {
   EXPECT_TRUE(runs_right(world, with_shared(gpu_problem(GetParam(), 2, 2, 70, 72, 136), 2), 6, 7));
 }
 
+TEST_P(GpuMoeBackward, RowsThatDoNotFitAreDropped) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(GetParam());
+  moe::LayerProblem problem = gpu_problem(GetParam(), 2, 2, 70, 72, 136, 50);
+  problem.shape.overflow = MoeOverflow::kDrop;
+  EXPECT_TRUE(runs_right(world, problem, 6, 7));
+}
+
 TEST_P(GpuMoeBackward, AClampZeroesGradientsBeyondIt) {
   MK_NEEDS_GPU();
   World world = gpu_world(GetParam());

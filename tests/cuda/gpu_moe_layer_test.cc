@@ -183,6 +183,18 @@ TEST_P(GpuMoeLayer, SharedExpertsAreRight) {
   }
 }
 
+TEST_P(GpuMoeLayer, RowsThatDoNotFitAreDropped) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(GetParam());
+  for (const int shared : {0, 1}) {
+    moe::LayerProblem problem = gpu_problem(GetParam(), 2, 2, 70, 72, 136);
+    problem.shape.shared = shared;
+    problem.shape.max_rows = shared * 70 + 50;
+    problem.shape.overflow = MoeOverflow::kDrop;
+    EXPECT_TRUE(runs_right(world, problem, 6, 7)) << shared;
+  }
+}
+
 // Low and high tiles.
 TEST_P(GpuMoeLayer, AClampBoundsGateAndUp) {
   MK_NEEDS_GPU();

@@ -14,6 +14,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/support/halves.h"
 #include "tests/support/moe_data.h"
+#include "tests/support/moe_told_drops.h"
 
 namespace mk::test {
 namespace {
@@ -60,6 +61,9 @@ class GpuMoeLaunch {
                        .load = static_cast<int32_t*>(on.load),
                        .w_order = order,
                        .stream = world.rank_stream(rank)});
+      if (shape.overflow == MoeOverflow::kRefuse) continue;
+      args_.back().routed_idx = static_cast<int32_t*>(keep(std::vector<int32_t>(own.ids.size() + 1, kUntold)));
+      args_.back().dropped = static_cast<int32_t*>(keep(std::vector<int32_t>(data_.named_slots() + 1, kUntold)));
     }
   }
 
@@ -100,7 +104,10 @@ class GpuMoeLaunch {
       const auto right =
           data_.is_right(rank, y(rank), fetch<int32_t>(own.origins, shape.max_rows * 4),
                          fetch<int32_t>(own.expert_rows, experts), fetch<int32_t>(own.expert_ends, experts), kPoison);
-      return right ? data_.is_right_load(rank, fetch<int32_t>(own.load, experts), kLoadBefore) : right;
+      const auto right_load = data_.is_right_load(rank, fetch<int32_t>(own.load, experts), kLoadBefore);
+      if (!right || !right_load || shape.overflow == MoeOverflow::kRefuse) return right ? right_load : right;
+      return are_right_drops(data_, rank, fetch<int32_t>(args_[rank].routed_idx, data_.rank(rank).ids.size() + 1),
+                             fetch<int32_t>(args_[rank].dropped, data_.named_slots() + 1));
     });
   }
   bool is_untouched() const {
@@ -221,6 +228,20 @@ TEST_P(GpuMoe, AnySplitGivesTheSame) {
     Split split{{"compute", compute}};
     if (GetParam().nodes > 1) split["send"] = send;
     EXPECT_TRUE(runs_right(world, problem, 3, 11, split)) << compute;
+  }
+}
+
+// Few rows and many; more slots than a warp has lanes.
+TEST_P(GpuMoe, RowsThatDoNotFitAreDropped) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(GetParam());
+  for (const auto& [local_experts, topk, tokens, max_rows] :
+       {std::tuple{2, 2, 60, 1}, std::tuple{2, 3, 200, 130}, std::tuple{40, 40, 30, 300}}) {
+    const int slots = std::min(topk, local_experts * world.size());
+    moe::Problem problem = gpu_problem(GetParam(), local_experts, slots, tokens, 24, 40);
+    problem.shape.max_rows = max_rows;
+    problem.shape.overflow = MoeOverflow::kDrop;
+    EXPECT_TRUE(runs_right(world, problem, 6, seed_of(topk, max_rows))) << max_rows;
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "ops/moe/moe_layer_problem.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/moe_launch.h"
 
@@ -83,6 +84,29 @@ TEST_F(MoeBadInput, ArgumentsAreRefusedByNameAndRank) {
   EXPECT_TRUE(refuses_args({"w_order of rank 1"}, [](Args& a) { a.w_order = BOrder::kNK; }));
   EXPECT_TRUE(refuses_args({"stream of rank 1"}, [](Args& a) { a.stream = &a; }));
   EXPECT_TRUE(refuses({"args has 0 entries"}, [&] { moe_dispatch_gemm(world, problem.shape, {}); }));
+}
+
+// What only a GPU asks for: these checks need none.
+TEST(MoeGpuBadInput, SizesAreRefusedByName) {
+  const auto refuses_layer = [](std::initializer_list<std::string_view> words, const WorldShape& world,
+                                const std::function<void(MoeLayerShape&)>& spoil) {
+    moe::LayerProblem problem{world, {64, 64, 24, 2, 8, 64}, DType::kBf16};
+    spoil(problem.shape);
+    return refuses(words, [&] { moe::check_layer(problem, DeviceKind::kCuda); });
+  };
+  moe::check_layer({{2, 2}, {64, 64, 24, 2, 8, 64}, DType::kBf16}, DeviceKind::kCuda);
+  EXPECT_TRUE(refuses_layer({"inter is 12", "multiple of 8"}, {2, 2}, [](auto& s) { s.inter = 12; }));
+  EXPECT_TRUE(refuses_layer({"hidden is 20", "multiple of 8"}, {2, 2}, [](auto& s) { s.hidden = 20; }));
+  EXPECT_TRUE(refuses_layer({"experts is 1028", "at most 1024"}, {2, 2}, [](auto& s) { s.experts = 1028; }));
+  EXPECT_TRUE(refuses_layer({"shared is 1", "at most 1024", "1028"}, {2, 2}, [](auto& s) {
+    s.experts = 1024;
+    s.shared = 1;
+  }));
+  EXPECT_TRUE(refuses_layer({"topk and shared are 60 and 4", "34 nodes", "96 addends"}, {34, 1}, [](auto& s) {
+    s.experts = 68;
+    s.topk = 60;
+    s.shared = 4;
+  }));
 }
 
 TEST_F(MoeBadInput, SplitsAreRefusedByName) {

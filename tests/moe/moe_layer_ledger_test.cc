@@ -116,7 +116,17 @@ struct NoBody {
   template <class M>
   void count(M&, int) {}
   template <class M>
-  void sum(M&, int) {}
+  void sum(M&, const moe::Table&, int) {}
+  template <class M>
+  void tally(M&, int) {}
+  template <class M>
+  void claim(M&) {}
+  template <class M>
+  void cut(M&, int) {}
+  template <class M>
+  void keep(M&, int) {}
+  template <class M>
+  void report_dropped(M&) {}
   template <class M>
   void total(M&) {}
   template <class M>
@@ -159,7 +169,11 @@ void balances(const WorldShape& world, const Make& make) {
   for (const int topk : {1, 3}) {
     if (topk > 2 * world.size()) continue;
     for (const auto& [dispatch, send, compute] : {std::tuple{1, 1, 1}, std::tuple{4, 3, 3}}) {
-      const moe::LayerProblem problem = with_shared(layer_problem(world, 2, topk, 7), topk / 2);
+      moe::LayerProblem problem = with_shared(layer_problem(world, 2, topk, 7), topk / 2);
+      if (compute > 1) {
+        problem.shape.max_rows = problem.shape.shared * 7 + 6;  // less than some launches bring
+        problem.shape.overflow = MoeOverflow::kDrop;
+      }
       const Roster roles{{dispatch}, {world.nodes > 1 ? send : 0}, {compute}};
       const auto layout = make(problem, kCut, roles);
       const LayerLaunches launches(layout, problem, 4, seed_of(topk, dispatch));

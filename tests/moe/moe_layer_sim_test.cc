@@ -96,7 +96,9 @@ class MoeLayerSim {
     const int topk = draw(std::min(4, local_experts * world.size()));
     const int max_tokens = draw(9);
     problem_ = with_shared(layer_problem(world, local_experts, topk, max_tokens, 0, draw(5), draw(4)), draw(3) - 1);
-    if (draw(4) == 1) problem_.shape.max_rows = draw(max_tokens * topk);  // some launches are refused then
+    if (draw(3) == 1) problem_.shape.max_rows = draw(max_tokens * topk);  // some launches are refused then, or …
+    const bool shared_fit = problem_.shape.max_rows >= problem_.shape.shared * max_tokens;
+    if (shared_fit && draw(2) == 1) problem_.shape.overflow = MoeOverflow::kDrop;
     const moe::Cut cut{.tile_m = 4,
                        .tile_n = draw(4),
                        .phase_tokens = draw(9),
@@ -155,8 +157,8 @@ class MoeLayerSim {
           layout(sim.layout_) {}
     bool goes_on() const { return !m.sim().core().stopped(); }
     void list(M& machine, int slice) {
-      machine.load(layout.totals_at(machine.rank()), layout.histogram_bytes());
-      machine.load(layout.histogram_at(machine.rank(), slice), layout.histogram_bytes());
+      machine.load(layout.histogram().totals_at(machine.rank()), layout.histogram().bytes());
+      machine.load(layout.histogram().slice_at(machine.rank(), slice), layout.histogram().bytes());
       if (goes_on()) Base::list(machine, slice);
     }
     void activate(const moe::LayerTile& tile) {

@@ -32,7 +32,8 @@ class MoeSim {
     const int topk = draw(std::min(4, local_experts * world.size()));
     const int max_tokens = draw(9);
     problem_ = moe_problem(world, local_experts, topk, max_tokens, 0, draw(3), draw(6));
-    if (draw(4) == 1) problem_.shape.max_rows = draw(max_tokens * topk);  // some launches are refused then
+    if (draw(3) == 1) problem_.shape.max_rows = draw(max_tokens * topk);  // some launches are refused then, or …
+    if (draw(2) == 1) problem_.shape.overflow = MoeOverflow::kDrop;
     const moe::Cut cut{.tile_m = 4,
                        .tile_n = 4,
                        .phase_tokens = draw(9),
@@ -111,8 +112,8 @@ class MoeSim {
           layout(sim.layout_) {}
     // Where a mutant reads sums that are not there, places lie anywhere.
     void list(M& m, int slice) {
-      m.load(layout.totals_at(m.rank()), layout.histogram_bytes());
-      m.load(layout.histogram_at(m.rank(), slice), layout.histogram_bytes());
+      m.load(layout.histogram().totals_at(m.rank()), layout.histogram().bytes());
+      m.load(layout.histogram().slice_at(m.rank(), slice), layout.histogram().bytes());
       if (!m.sim().core().stopped()) moe::HostBody<float, Resolve>::list(m, slice);
     }
     void multiply(const moe::ExpertTile& tile) {
@@ -240,6 +241,30 @@ struct TellsBeforeItsRows : sim::SimMachine {
   };
   std::optional<Copy> late;
 };
+// Of signals that only launches which may drop pairs have.
+template <class Name>
+struct DoesNotWaitFor : sim::SimMachine {
+  using SimMachine::SimMachine;
+  bool is_it(uint32_t signal) { return sim().core().spec.names.signal(signal).starts_with(Name::kName); }
+  bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
+    return is_it(signal) || SimMachine::wait(signal, wanted, subject);
+  }
+  bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
+    return is_it(signal) || SimMachine::wait_stamp(signal, stamp, subject);
+  }
+};
+struct Tallies {
+  static constexpr const char* kName = "tallied";
+};
+struct TallySums {
+  static constexpr const char* kName = "tallies_summed";
+};
+struct Claims {
+  static constexpr const char* kName = "claimed";
+};
+struct Cuts {
+  static constexpr const char* kName = "cut";
+};
 struct DoesNotSettle : sim::SimMachine {
   using SimMachine::SimMachine;
   bool settle() { return true; }
@@ -256,6 +281,10 @@ TEST(MoeSimMutant, IsFound) {
   EXPECT_TRUE(is_found<LeavesRefusedLaunchesAtOnce>("visibility", 2000));
   EXPECT_TRUE(is_found<TellsBeforeItsRows>("visibility"));
   EXPECT_TRUE(is_found<DoesNotSettle>("visibility"));
+  EXPECT_TRUE(is_found<DoesNotWaitFor<Tallies>>("visibility"));
+  EXPECT_TRUE(is_found<DoesNotWaitFor<TallySums>>("visibility"));
+  EXPECT_TRUE(is_found<DoesNotWaitFor<Claims>>("visibility"));
+  EXPECT_TRUE(is_found<DoesNotWaitFor<Cuts>>("visibility"));
 }
 
 }  // namespace

@@ -14,6 +14,11 @@ namespace {
 using Random = tools::RoutingRandom;
 using tools::below;
 
+// What a rank tells each other one of its routing.
+uint64_t notices_bytes(const moe::Layout& layout) {
+  return layout.counts_bytes() + (layout.drops ? layout.claims_bytes() : 0);
+}
+
 }  // namespace
 
 MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint64_t seed, std::optional<int64_t> tokens)
@@ -34,6 +39,23 @@ MoeLaunchData::MoeLaunchData(const moe::Problem& problem, Routing routing, uint6
     for (float& value : own.x) value = number();
     for (float& value : own.w) value = number();
   }
+  drop();
+}
+
+void MoeLaunchData::drop() {
+  routed_.clear();
+  for (const MoeRank& own : ranks_) routed_.push_back(own.ids);
+  if (problem_.shape.overflow == MoeOverflow::kRefuse) return;
+  const auto room = [&](int rank) { return problem_.shape.max_rows - problem_.shared * ranks_[rank].tokens; };
+  tools::drop_what_does_not_fit(routed_, named_slots(), problem_.local_experts() - problem_.shared, room);
+}
+
+int MoeLaunchData::dropped(int rank, int slot) const {
+  int count = 0;
+  for (size_t pair = slot; pair < routed_[rank].size(); pair += named_slots()) {
+    count += routed_[rank][pair] != ranks_[rank].ids[pair] ? 1 : 0;
+  }
+  return count;
 }
 
 int64_t MoeLaunchData::id_of(int rank, int64_t pair) const {
@@ -42,7 +64,8 @@ int64_t MoeLaunchData::id_of(int rank, int64_t pair) const {
   const int64_t local = problem_.local_experts();
   const int64_t named = local - problem_.shared;
   if (slot >= named_slots()) return rank * local + named + slot - named_slots();
-  const int64_t id = ranks_[rank].ids[token * named_slots() + slot];
+  const bool drops = problem_.shape.overflow == MoeOverflow::kDrop;
+  const int64_t id = (drops ? routed_[rank] : ranks_[rank].ids)[token * named_slots() + slot];
   return id < 0 || id >= named * problem_.world.size() ? -1 : id / named * local + id % named;
 }
 
@@ -209,11 +232,11 @@ uint64_t MoeLaunchData::nvlink_bytes(const moe::Layout& layout, int rank) const 
       rows += to != rank && world.same_node(to, rank);
     }
   }
-  return rows * (layout.token_bytes() + sizeof(moe::Route)) + world.nodes * (world.ranks - 1) * layout.counts_bytes();
+  return rows * (layout.token_bytes() + sizeof(moe::Route)) + world.nodes * (world.ranks - 1) * notices_bytes(layout);
 }
 
 uint64_t MoeLaunchData::network_bytes(const moe::Layout& layout, int rank) const {
-  uint64_t bytes = (layout.world.nodes - 1) * layout.counts_bytes();
+  uint64_t bytes = (layout.world.nodes - 1) * notices_bytes(layout);
   for (int node = 0; node < layout.world.nodes; ++node) bytes += crossing(rank, node).size() * layout.token_bytes();
   for (int64_t pair = 0; pair < ranks_[rank].tokens * layout.topk; ++pair) {
     const int64_t id = id_of(rank, pair);

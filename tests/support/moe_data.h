@@ -47,6 +47,12 @@ class MoeLaunchData {
   void set_phases(int tokens) { phase_tokens_ = tokens; }
   void set_phases(DeviceKind device) { phase_tokens_ = moe::phase_tokens_of(problem_, device); }
 
+  // Ids were changed: what is dropped follows from them.
+  void drop();
+  // Ids of a rank as they are in effect, [tokens][named slots], and how many of each slot were dropped.
+  const std::vector<int64_t>& routed_ids(int rank) const { return routed_[rank]; }
+  int dropped(int rank, int slot) const;
+
   int named_slots() const { return problem_.shape.topk - problem_.shared; }
   int64_t id_of(int rank, int64_t pair) const;  // the expert's number; -1 too where it names none
   float weight_of(int rank, int64_t pair) const;
@@ -76,6 +82,7 @@ class MoeLaunchData {
   moe::Problem problem_;
   int phase_tokens_;
   std::vector<MoeRank> ranks_;
+  std::vector<std::vector<int64_t>> routed_;  // [rank]
 };
 
 // Several launches, and what lies where values belong.

@@ -8,6 +8,7 @@
 
 #include "mkernel/moe.h"
 #include "tests/support/moe_data.h"
+#include "tests/support/moe_told_drops.h"
 
 namespace mk::test {
 
@@ -39,6 +40,7 @@ class MoeLaunch {
                        .origins = out.origins.data(),
                        .expert_rows = out.expert_rows.data(),
                        .expert_ends = out.expert_ends.data()});
+      told_.take(args_.back(), data_, first_ + i);
     }
   }
   MoeLaunch(const MoeLaunch&) = delete;
@@ -65,7 +67,7 @@ class MoeLaunch {
           data_.is_right(first_ + static_cast<int>(i), out.y, out.origins, out.expert_rows, out.expert_ends, kPoison);
       if (!right) return right;
     }
-    return testing::AssertionSuccess();
+    return told_.is_right(data_, first_);
   }
 
   // Nobody wrote a result.
@@ -90,6 +92,7 @@ class MoeLaunch {
   int first_;
   MoeLaunchData data_;
   std::vector<Output> outputs_;
+  ToldDrops told_;
   std::vector<MoeDispatchGemmArgs> args_;
 };
 

@@ -9,6 +9,7 @@
 
 #include "mkernel/moe_layer.h"
 #include "tests/support/moe_layer_data.h"
+#include "tests/support/moe_told_drops.h"
 
 namespace mk::test {
 
@@ -36,6 +37,7 @@ class MoeLayerLaunch {
                        .w13 = weights(data_.w13(rank), experts * 2 * shape.inter, shape.hidden),
                        .w2 = weights(data_.w2(rank), experts * shape.hidden, shape.inter),
                        .out = {out_[i].data(), DType::kFp32, own.tokens, shape.hidden}});
+      told_.take(args_.back(), data_.routing(), rank);
     }
   }
   MoeLayerLaunch(World& world, MoeLayerData data, MoeIds::Type ids = MoeIds::Type::kInt64)
@@ -61,7 +63,7 @@ class MoeLayerLaunch {
     for (size_t i = 0; i < out_.size(); ++i) {
       if (const auto right = data_.is_right(first_ + static_cast<int>(i), out_[i]); !right) return right;
     }
-    return testing::AssertionSuccess();
+    return told_.is_right(data_.routing(), first_);
   }
 
   // Nobody wrote a result.
@@ -81,6 +83,7 @@ class MoeLayerLaunch {
   std::vector<std::vector<float>> out_;
   std::vector<std::vector<int32_t>> narrow_;
   std::vector<MoeLayerArgs> args_;
+  ToldDrops told_;
 };
 
 }  // namespace mk::test

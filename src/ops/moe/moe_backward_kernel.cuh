@@ -258,7 +258,7 @@ __device__ void tell_of_tiles(const BackwardParams& p, const Post& post, int wor
 // What a warp that is a worker does: one of a communication block sends, one inside a compute block dispatches.
 template <class Element>
 __device__ auto sending(const BackwardParams& p) {
-  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) MK_INLINE_LAMBDA {
     if (!send_all(machine, p.layout, post)) return;
     const sm90::PieceSum<Element> sum(pieces, machine.num_copied());
     BackwardBody<sm90::PieceSum<Element>> body(p.view, p.layout, p.operands, nullptr, sum);
@@ -267,7 +267,7 @@ __device__ auto sending(const BackwardParams& p) {
 }
 template <class Element>
 __device__ auto dispatching(const BackwardParams& p) {
-  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) MK_INLINE_LAMBDA {
     BackwardBody<sm90::NoSum> body(p.view, p.layout, p.operands, pieces.data);
     dispatch(machine, p.layout, post, body);
   };

@@ -33,7 +33,7 @@ Roster choose_roles(const char* op, const WorldShape& world, const Split& asked,
   return filled_up(world, {{0, Seating::kInside}, {has_nodes ? sms * seats.sharing : 0}, {1}}, seats);
 }
 
-// On a GPU: high tiles where experts have many rows, and a slice for each worker, but at least two warps of pairs.
+// On a GPU: high tiles where experts have many rows.
 Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
   Cut cut{.phase_tokens = phase_tokens_of(problem, device)};
   if (device != DeviceKind::kCuda) return cut;
@@ -46,15 +46,12 @@ Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
   cut.bundle_rows = rows >= 128 ? 32 : rows >= 64 ? 16 : 8;
   const int64_t senders = std::max(1, roles.count(Layout::kSend));
   cut.chunk_rows = static_cast<int>(std::min<int64_t>(32, ceil_div(shape.max_tokens, 2 * senders)));
-  // The first worker does not list.
+  // Four slices for each worker that lists, which the first does not, so that none has much more than others; but a
+  // slice has at least two warps of pairs.
   const int64_t listing = std::max(1, roles.count(Layout::kDispatch) - 1);
-  const int64_t workers_of_phase = listing * cut.phase_tokens / shape.max_tokens;
-  const int64_t shared = ceil_div<int64_t>(cut.phase_tokens, std::max<int64_t>(1, workers_of_phase));
-  cut.slice_tokens = static_cast<int>(std::max<int64_t>(shared, ceil_div(64, shape.topk)));
-  if (expected <= 64) {
-    cut.tile_m = 64;
-    cut.tile_n = 128;
-  }
+  const int64_t least = ceil_div(64, shape.topk);
+  cut.slice_tokens = static_cast<int>(std::max(ceil_div(shape.max_tokens, 4 * listing), least));
+  if (expected <= 64) cut.tile_m = 64;
   return cut;
 }
 
@@ -65,6 +62,7 @@ Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) 
   layout.experts = shape.experts;
   layout.topk = shape.topk;
   layout.shared = problem.shared;
+  layout.drops = shape.overflow == MoeOverflow::kDrop;
   layout.max_tokens = shape.max_tokens;
   layout.max_rows = shape.max_rows;
   layout.k = shape.hidden;

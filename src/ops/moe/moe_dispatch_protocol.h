@@ -234,13 +234,13 @@ MK_HD bool deliver(M& m, const Layout& layout, const Post& post, const Also& als
 
 MK_PROTOCOL
 template <Machine M, class Body, class Also>
-MK_HD void dispatch(M& m, const Layout& layout, const Post& post, Body& body, const Also& also) {
+MK_HD MK_INLINE void dispatch(M& m, const Layout& layout, const Post& post, Body& body, const Also& also) {
   if (!route(m, layout, post, body) || !deliver(m, layout, post, also)) return;
   if (m.world().nodes > 1) m.settle();
 }
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD void dispatch(M& m, const Layout& layout, const Post& post, Body& body) {
+MK_HD MK_INLINE void dispatch(M& m, const Layout& layout, const Post& post, Body& body) {
   dispatch(m, layout, post, body, [](const Place&, int, int64_t, int) {});
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "ops/moe/moe_dispatch_protocol.h"
+#include "ops/moe/moe_host_pairs.h"
 #include "ops/moe/moe_operands.h"
 #include "ops/moe/moe_plan.h"
 #include "target/cpu/cpu_gemm.h"
@@ -20,55 +21,44 @@ namespace mk::moe {
 
 // Resolve: Place → std::byte*.
 template <class T, class Resolve>
-class HostBody {
- public:
-  HostBody(const Layout& layout, int rank, const Operands& operands, Resolve resolve)
-      : layout_(layout), rank_(rank), operands_(operands), resolve_(std::move(resolve)) {}
+class HostBody : public HostPairs<Resolve> {
+ protected:
+  using Base = HostPairs<Resolve>;
+  using Base::layout_, Base::rank_, Base::operands_, Base::resolve_;
+  using Base::num_slices, Base::words, Base::words_of, Base::write_word;
 
-  int64_t tokens() const { return operands_.tokens; }
-  // -1: none.
-  int expert_of(int64_t token, int slot) {
-    return is_named(slot) ? layout_.expert_of_id(id_of(token, slot)) : layout_.shared_expert(rank_, slot);
-  }
+ public:
+  using Base::Base;
 
   // The slice's pairs by expert, and its tokens that cross by node.
   template <class M>
   void count(M& m, int slice) {
-    uint32_t* const all = words(layout_.histogram_at(rank_, slice));
-    std::fill(all, all + layout_.histogram_words(), 0u);
-    for_each_pair(slice, [&](int64_t token, int slot, int64_t id) {
-      if (id < -1 || id >= layout_.num_ids()) {
-        m.refuse(kBadId, token * layout_.topk + slot, static_cast<uint64_t>(id), layout_.num_ids());
+    const Table table = layout_.histogram();
+    uint32_t* const all = words(table.slice_at(rank_, slice));
+    std::fill(all, all + table.words, 0u);
+    load_routed(m, slice);
+    this->for_each_token(slice, [&](int64_t token) {
+      for (int slot = 0; slot < layout_.named_slots(); ++slot) {
+        this->refuse_bad_id(m, token, slot, this->id_of(token, slot));
       }
-      const int expert = expert_of(token, slot);
-      if (expert < 0) return;
-      ++all[expert];
-      if (comes_first(token, slot, expert)) ++all[layout_.experts + layout_.node_of_expert(expert)];
+      this->for_each_slot(token, [&](int slot, int expert) {
+        ++all[expert];
+        if (comes_first(token, slot, expert)) ++all[layout_.experts + layout_.node_of_expert(expert)];
+      });
     });
-    m.store(layout_.histogram_at(rank_, slice), layout_.histogram_bytes());
-  }
-
-  // A word of the histograms over all slices.
-  template <class M>
-  void sum(M& m, int word) {
-    uint32_t before = 0;
-    for (int slice = 0; slice < num_slices(); ++slice) {
-      const Place at = word_of(layout_.histogram_at(rank_, slice), word);
-      m.load(at, kWord);
-      write_word(m, at, std::exchange(before, before + *words(at)));
-    }
-    write_word(m, word_of(layout_.totals_at(rank_), word), before);
+    m.store(table.slice_at(rank_, slice), table.bytes());
   }
 
   // The rank's Counts.
   template <class M>
   void total(M& m) {
+    const Table table = layout_.histogram();
     uint32_t* const counts = words(layout_.counts_at(rank_, rank_, m.epoch()));
     std::memset(counts, 0, layout_.counts_bytes());
     for (int phase = 0; phase < layout_.num_phases(); ++phase) {
       const int next = (phase + 1) * layout_.slices_per_phase();  // the first slice behind it
-      const Place ends = next < num_slices() ? layout_.histogram_at(rank_, next) : layout_.totals_at(rank_);
-      std::ranges::copy(histogram(m, ends), counts + layout_.pairs_word(phase, 0));
+      const Place ends = next < num_slices() ? table.slice_at(rank_, next) : table.totals_at(rank_);
+      std::ranges::copy(words_of(m, ends, table.words), counts + layout_.pairs_word(phase, 0));
     }
     const uint32_t* const all = counts + layout_.pairs_word(layout_.last_phase(), 0);
     uint32_t pairs = 0;
@@ -83,27 +73,29 @@ class HostBody {
   // The slice's Routes, where they belong in the list, and its tokens that cross.
   template <class M>
   void list(M& m, int slice) {
-    const std::vector<uint32_t> all = histogram(m, layout_.totals_at(rank_));
+    const Table table = layout_.histogram();
+    const std::vector<uint32_t> all = words_of(m, table.totals_at(rank_), table.words);
     // Where the slice's first pair for each expert, and its first token for each node, go.
-    std::vector<uint32_t> next = histogram(m, layout_.histogram_at(rank_, slice));
+    std::vector<uint32_t> next = words_of(m, table.slice_at(rank_, slice), table.words);
+    load_routed(m, slice);
     uint32_t pairs = 0;
     for (int expert = 0; expert < layout_.experts; ++expert) next[expert] += std::exchange(pairs, pairs + all[expert]);
-    for_each_token(slice, [&](int64_t token) {
-      for_each_slot(token, [&](int slot, int expert) {
+    this->for_each_token(slice, [&](int64_t token) {
+      this->for_each_slot(token, [&](int slot, int expert) {
         if (!comes_first(token, slot, expert)) return;
         const int node = layout_.node_of_expert(expert);
         const uint32_t place = next[layout_.experts + node]++;
         write_word(m, layout_.crossing_at(rank_, node, place), static_cast<uint32_t>(token));
         write_word(m, layout_.crossed_at(rank_, node, token), place);
       });
-      for_each_slot(token, [&](int slot, int expert) {
+      this->for_each_slot(token, [&](int slot, int expert) {
         const int node = layout_.node_of_expert(expert);
         const bool stays = node == layout_.world.node_of(rank_);
         const int64_t pair = token * layout_.topk + slot;
         const Place at = layout_.list_at(rank_, next[expert]++);
         *reinterpret_cast<Route*>(resolve_(at)) = {
             stays ? static_cast<uint32_t>(token) : *words(layout_.crossed_at(rank_, node, token)),
-            static_cast<uint32_t>(rank_), static_cast<uint32_t>(pair), weight_of(token, slot)};
+            static_cast<uint32_t>(rank_), static_cast<uint32_t>(pair), this->weight_of(token, slot)};
         m.store(at, sizeof(Route));
       });
     });
@@ -156,69 +148,27 @@ class HostBody {
                 tile.rows * sizeof(Route));
   }
 
- protected:
-  static Place word_of(const Place& row, int64_t word) { return {row.window, row.rank, row.offset + word * kWord}; }
-  uint32_t* words(const Place& place) { return reinterpret_cast<uint32_t*>(resolve_(place)); }
-  template <class M>
-  void write_word(M& m, const Place& at, uint32_t value) {
-    *words(at) = value;
-    m.store(at, kWord);
-  }
+ private:
   // Of the plan.
   template <class M>
   void store_words(M& m, uint64_t first, uint64_t count) {
     m.store(layout_.plan_at(rank_, first), count * kWord);
   }
-  int num_slices() const { return layout_.num_slices(operands_.tokens); }
-
-  bool is_named(int slot) const { return slot < layout_.named_slots(); }
-  // Of a slot that callers name; -1: none.
-  int64_t id_of(int64_t token, int slot) {
-    const int64_t pair = token * layout_.named_slots() + slot;
-    const std::byte* const ids = resolve_({kIdsInput, rank_, 0});
-    if (operands_.ids == MoeIds::Type::kInt32) return reinterpret_cast<const int32_t*>(ids)[pair];
-    return reinterpret_cast<const int64_t*>(ids)[pair];
-  }
-  float weight_of(int64_t token, int slot) {
-    if (!operands_.has_weights || !is_named(slot)) return 1;
-    const auto* const weights = reinterpret_cast<const float*>(resolve_({kWeightsInput, rank_, 0}));
-    return weights[token * layout_.named_slots() + slot];
-  }
-
-  template <class Body>
-  void for_each_token(int slice, Body&& body) const {
+  // The ids of the slice, if some may have been dropped.
+  template <class M>
+  void load_routed(M& m, int slice) {
     const Range tokens = layout_.tokens_of_slice(operands_.tokens, slice);
-    for (int64_t token = tokens.first; token < tokens.first + tokens.count; ++token) body(token);
-  }
-  template <class Body>
-  void for_each_pair(int slice, Body&& body) {
-    for_each_token(slice, [&](int64_t token) {
-      for (int slot = 0; slot < layout_.topk; ++slot) body(token, slot, is_named(slot) ? id_of(token, slot) : -1);
-    });
-  }
-  // Those that name an expert.
-  template <class Body>
-  void for_each_slot(int64_t token, Body&& body) {
-    for (int slot = 0; slot < layout_.topk; ++slot) {
-      const int expert = expert_of(token, slot);
-      if (expert >= 0) body(slot, expert);
-    }
+    if (layout_.drops) m.load(layout_.routed_at(rank_, tokens.first), tokens.count * layout_.named_slots() * kWord);
   }
 
   // Whether the token crosses to another node for this pair: for the first slot that names an expert there.
   bool comes_first(int64_t token, int slot, int expert) {
     const int node = layout_.node_of_expert(expert);
     bool is_first = node != layout_.world.node_of(rank_);
-    for_each_slot(token, [&](int other, int that) {
+    this->for_each_slot(token, [&](int other, int that) {
       if (other < slot && layout_.node_of_expert(that) == node) is_first = false;
     });
     return is_first;
-  }
-
-  template <class M>
-  std::vector<uint32_t> histogram(M& m, const Place& at) {
-    m.load(at, layout_.histogram_bytes());
-    return {words(at), words(at) + layout_.histogram_words()};
   }
 
   void tell_caller(const uint32_t* plan) const {
@@ -230,11 +180,6 @@ class HostBody {
       if (operands_.load != nullptr) operands_.load[i] += static_cast<int32_t>(expert[1]);
     }
   }
-
-  const Layout& layout_;
-  const int rank_;
-  const Operands operands_;
-  Resolve resolve_;
 };
 
 }  // namespace mk::moe

@@ -147,7 +147,7 @@ __device__ auto sending(const Params<Pace>& p) {
 }
 template <class Pace>
 __device__ auto dispatching(const Params<Pace>& p) {
-  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) MK_INLINE_LAMBDA {
     RouteBody body(p.view, p.layout, p.operands, pieces.data);
     dispatch(machine, p.layout, post, body);
   };

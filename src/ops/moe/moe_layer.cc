@@ -72,7 +72,7 @@ void moe_layer(World& world, const MoeLayerShape& shape, std::span<const MoeLaye
     const DeviceKind device = world.device();
     const auto check = [&](const moe::LayerProblem& asked, const MoeLayerArgs& own, int rank) {
       if (own.x.rows > 0) gemm::check_tensor(own.out, "out", rank, own.x.rows, shape.hidden, asked.dtype, device);
-      moe::check_alignment(own.load, "load", rank, 4);
+      moe::check_told(rank, shape.overflow, own.load, own.routed_idx, own.dropped);
       if (own.kept.data == nullptr) return;
       gemm::check_tensor(own.kept, "kept", rank, shape.max_rows, 2 * shape.inter, asked.dtype, device);
     };

@@ -24,11 +24,10 @@ class LayerBody : public RouteBody {
   // Also the Records of the slice's tokens that cross.
   template <class M>
   __device__ void list(M& m, int slice) {
-    RouteBody::list(m, slice, [&](int node, int64_t token, uint32_t place) {
+    RouteBody::list(m, slice, [&](int node, int token, uint32_t place, int first_slot) {
       uint32_t* const record = words(layer_.record_at(view_.rank, node, place));
-      record[0] = static_cast<uint32_t>(token);
-#pragma unroll 1
-      for (int slot = 0; slot < layer_.topk; ++slot) {
+      if (first_slot == 0) record[0] = static_cast<uint32_t>(token);
+      for (int slot = first_slot; slot < layer_.topk; slot += 32) {
         record[1 + slot] = static_cast<uint32_t>(expert_of(token, slot));
       }
     });

@@ -236,7 +236,7 @@ __device__ void tell_of_tiles(const LayerParams<Pace>& p, const Post& post, int 
 // What a warp that is a worker does: one of a communication block sends, one inside a compute block dispatches.
 template <class Element, class Pace>
 __device__ auto sending(const LayerParams<Pace>& p) {
-  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) MK_INLINE_LAMBDA {
     if (!send_all(machine, p.layout, post)) return;
     const sm90::PieceSum<Element> sum(pieces, machine.num_copied());
     LayerBody<sm90::PieceSum<Element>> body(p.view, p.layout, p.operands, nullptr, sum);
@@ -245,7 +245,7 @@ __device__ auto sending(const LayerParams<Pace>& p) {
 }
 template <class Element, class Pace>
 __device__ auto dispatching(const LayerParams<Pace>& p) {
-  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) {
+  return [&p](auto& machine, const Post& post, const sm90::BulkPieces& pieces) MK_INLINE_LAMBDA {
     LayerBody<sm90::NoSum> body(p.view, p.layout, p.operands, pieces.data);
     dispatch(machine, p.layout, post, body);
   };

@@ -14,14 +14,14 @@
 
 namespace mk::moe {
 
-constexpr uint32_t kActivationsWindow = kFirstOperatorWindow + 11;  // [row] what the second GEMM multiplies
-constexpr uint32_t kResultsWindow = kFirstOperatorWindow + 12;      // [row] what the second GEMM makes
-constexpr uint32_t kPlacesWindow = kFirstOperatorWindow + 13;       // [node][pair] words: rows that a pair became
-constexpr uint32_t kRecordsWindow = kFirstOperatorWindow + 14;      // [other node][] Records of tokens that cross
-constexpr uint32_t kRecordsInWindow = kFirstOperatorWindow + 15;    // [other node][] those that came
-constexpr uint32_t kSumsOutWindow = kFirstOperatorWindow + 16;      // [other node][] sums for tokens that came
-constexpr uint32_t kSumsInWindow = kFirstOperatorWindow + 17;       // [other node][] sums of tokens that crossed
-constexpr uint32_t kReturnPlanWindow = kFirstOperatorWindow + 18;   // [batch][4] words, see due_back_at
+constexpr uint32_t kActivationsWindow = kFirstLayerWindow + 0;  // [row] what the second GEMM multiplies
+constexpr uint32_t kResultsWindow = kFirstLayerWindow + 1;      // [row] what the second GEMM makes
+constexpr uint32_t kPlacesWindow = kFirstLayerWindow + 2;       // [node][pair] words: rows that a pair became
+constexpr uint32_t kRecordsWindow = kFirstLayerWindow + 3;      // [other node][] Records of tokens that cross
+constexpr uint32_t kRecordsInWindow = kFirstLayerWindow + 4;    // [other node][] those that came
+constexpr uint32_t kSumsOutWindow = kFirstLayerWindow + 5;      // [other node][] sums for tokens that came
+constexpr uint32_t kSumsInWindow = kFirstLayerWindow + 6;       // [other node][] sums of tokens that crossed
+constexpr uint32_t kReturnPlanWindow = kFirstLayerWindow + 7;   // [batch][4] words, see due_back_at
 
 constexpr int kMostTileRows = 128;
 constexpr int kMostGpuAddends = 96;  // of a token: its slots, and sums of other nodes

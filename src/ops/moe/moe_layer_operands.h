@@ -22,6 +22,8 @@ inline LayerOperands operands_of(const MoeLayerArgs& args) {
   operands.routing.ids = args.topk_idx.type;
   operands.routing.has_weights = args.topk_weight != nullptr;
   operands.routing.load = args.load;
+  operands.routing.routed_idx = args.routed_idx;
+  operands.routing.dropped = args.dropped;
   return operands;
 }
 

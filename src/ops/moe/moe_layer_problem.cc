@@ -37,9 +37,9 @@ void check_layer(const LayerProblem& problem, DeviceKind device) {
 
 std::string plan_key(const char* op, const LayerProblem& problem, const std::string& roles) {
   const MoeLayerShape& shape = problem.shape;
-  return fmt::format("{} {} tokens {} rows {}x{} top {} of {} shared {} clamp {} {} {}", op, shape.max_tokens,
-                     shape.max_rows, shape.hidden, shape.inter, shape.topk, shape.experts, shape.shared,
-                     shape.activation_clamp, name_of(problem.dtype), roles);
+  return fmt::format("{} {} tokens {} rows{} {}x{} top {} of {} shared {} clamp {} {} {}", op, shape.max_tokens,
+                     shape.max_rows, key_of(shape.overflow), shape.hidden, shape.inter, shape.topk, shape.experts,
+                     shape.shared, shape.activation_clamp, name_of(problem.dtype), roles);
 }
 
 }  // namespace mk::moe

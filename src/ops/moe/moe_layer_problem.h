@@ -22,7 +22,7 @@ struct LayerProblem {
     Problem all{world, {}, dtype};
     all.shape = {
         shape.hidden,     shape.hidden,  shape.experts + shape.shared * world.size(), shape.topk + shape.shared,
-        shape.max_tokens, shape.max_rows};
+        shape.max_tokens, shape.max_rows, shape.overflow};
     all.shared = shape.shared;
     return all;
   }

@@ -278,7 +278,7 @@ MK_HD void return_sums(M& m, const L& layout, const Post& post, Body& body) {
 
 MK_PROTOCOL
 template <Machine M, AnyLayerLayout L, class Body>
-MK_HD void dispatch(M& m, const L& layout, const Post& post, Body& body) {
+MK_HD MK_INLINE void dispatch(M& m, const L& layout, const Post& post, Body& body) {
   dispatch(m, layout, post, body, [&](const Place& list, int node, int64_t row, int rows) {
     keep_places(m, layout, list, node, row, rows, body);
   });

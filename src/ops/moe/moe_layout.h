@@ -57,11 +57,42 @@ constexpr uint32_t kIncomingWindow = kFirstOperatorWindow + 7;   // [other node]
 constexpr uint32_t kPlanWindow = kFirstOperatorWindow + 8;       // words: see PlanWords
 constexpr uint32_t kRowsWindow = kFirstOperatorWindow + 9;       // [part][row] what the experts multiply
 constexpr uint32_t kOriginsWindow = kFirstOperatorWindow + 10;   // [row] Routes
+// If pairs may be dropped.
+constexpr uint32_t kTalliesWindow = kFirstOperatorWindow + 11;  // [slice][rank][named slot]
+constexpr uint32_t kClaimsWindow = kFirstOperatorWindow + 12;   // [2][rank], by the launch's parity: its Claims
+constexpr uint32_t kCutsWindow = kFirstOperatorWindow + 13;     // [rank] Cuts
+constexpr uint32_t kRoutedWindow = kFirstOperatorWindow + 14;   // [token][named slot] ids as they are in effect
+constexpr uint32_t kFirstLayerWindow = kFirstOperatorWindow + 15;
 
 constexpr uint64_t kWord = sizeof(uint32_t);
 
 constexpr int kMostSlots = 64;
 constexpr int kMostGpuExperts = 1024;  // a warp keeps two words for each in its shared memory
+
+// Words that workers count slice by slice.  First come those of the whole rank, then those of each slice, where sums
+// over the slices before it take their place.
+struct Table {
+  uint32_t window = 0;
+  int words = 0;
+
+  MK_HD constexpr uint64_t bytes() const { return static_cast<uint64_t>(words) * kWord; }
+  MK_HD constexpr Place totals_at(int rank) const { return {window, rank, 0}; }
+  MK_HD constexpr Place slice_at(int rank, int slice) const { return {window, rank, (1 + slice) * bytes()}; }
+};
+
+// Which pairs for a rank are dropped: those of slots behind `slot`, and of that slot all but the first `kept` of the
+// rank that has the Cut.
+struct RankCut {
+  uint32_t slot = 0;
+  uint32_t kept = 0;
+
+  // Of the rank's `pairs` of a slot.
+  MK_HD constexpr uint32_t dropped(uint32_t of, uint32_t pairs) const {
+    return of < slot ? 0 : of == slot ? pairs - kept : pairs;
+  }
+  // Whether its pair number `place` of a slot is not.
+  MK_HD constexpr bool keeps(uint32_t of, uint32_t place) const { return of < slot || (of == slot && place < kept); }
+};
 
 struct Layout {
   enum : int { kDispatch, kSend, kCompute };
@@ -71,6 +102,7 @@ struct Layout {
   int experts = 1;
   int topk = 1;
   int shared = 0;  // the last experts of each rank, which all its tokens name in their last slots; callers do not
+  bool drops = false;  // pairs that do not fit; else the launch is refused
   int64_t max_tokens = 1;
   int64_t max_rows = 1;
   int parts = 1;      // rows that travel of a token: one of kTokensInput, and one of kMoreInput if there are two
@@ -217,12 +249,22 @@ struct Layout {
     return {kCountsWindow, rank, (epoch % 2 * world.size() + of) * counts_bytes() + word * kWord};
   }
 
-  // Pairs by expert, and tokens that cross by node.  First of the whole rank, then of each slice, where sums over the
-  // slices before it take their place.
-  MK_HD constexpr uint64_t histogram_bytes() const { return static_cast<uint64_t>(histogram_words()) * kWord; }
-  MK_HD constexpr Place totals_at(int rank) const { return {kHistogramWindow, rank, 0}; }
-  MK_HD constexpr Place histogram_at(int rank, int slice) const {
-    return {kHistogramWindow, rank, (1 + slice) * histogram_bytes()};
+  // Pairs by expert, and tokens that cross by node.
+  MK_HD constexpr Table histogram() const { return {kHistogramWindow, histogram_words()}; }
+
+  // If pairs may be dropped.  Claims: the words that a rank tells all others before anything is routed.
+  //   [ranks][named_slots]   its pairs for each rank
+  //   [1]                    its tokens
+  MK_HD constexpr int claim_word(int to, int slot) const { return to * named_slots() + slot; }
+  MK_HD constexpr int tokens_word() const { return claim_word(world.size(), 0); }
+  MK_HD constexpr Table tallies() const { return {kTalliesWindow, tokens_word()}; }
+  MK_HD constexpr uint64_t claims_bytes() const { return round_up<uint64_t>((tokens_word() + 1) * kWord, 16); }
+  MK_HD constexpr Place claims_at(int rank, int of, uint64_t epoch) const {
+    return {kClaimsWindow, rank, (epoch % 2 * world.size() + of) * claims_bytes()};
+  }
+  MK_HD constexpr Place cut_at(int rank, int to) const { return {kCutsWindow, rank, to * sizeof(RankCut)}; }
+  MK_HD constexpr Place routed_at(int rank, int64_t token) const {
+    return {kRoutedWindow, rank, static_cast<uint64_t>(token * named_slots()) * kWord};
   }
 
   MK_HD constexpr Place list_at(int rank, int64_t index) const {
@@ -299,7 +341,9 @@ struct Layout {
   // Signals.  counted, stamps, by the launch's parity: a rank's Counts of this launch are here.  histograms, summed,
   // listed: this rank's dispatch workers have counted all slices, summed over them, listed their pairs.  planned: the
   // plan of this launch stands.  arrived: rows that came into a block, over all launches.  list_landed and landed,
-  // stamps: what came over the rail from a node.
+  // stamps: what came over the rail from a node.  If pairs may be dropped: tallied, tallies_summed, cut: this rank's
+  // dispatch workers have counted claims, summed them, made the cuts; claimed, stamps, by the launch's parity: a rank's
+  // Claims are here.
   MK_HD constexpr uint32_t counted(int rank, uint64_t epoch) const {
     return static_cast<uint32_t>(epoch % 2 * world.size() + rank);
   }
@@ -307,16 +351,24 @@ struct Layout {
   MK_HD constexpr uint32_t summed() const { return histograms() + 1; }
   MK_HD constexpr uint32_t listed() const { return histograms() + 2; }
   MK_HD constexpr uint32_t planned() const { return histograms() + 3; }
-  MK_HD constexpr bool is_inner(uint32_t signal) const { return signal >= histograms() && signal <= planned(); }
+  MK_HD constexpr bool is_inner(uint32_t signal) const {
+    return (signal >= histograms() && signal <= planned()) || (drops && signal >= tallied() && signal <= cut());
+  }
   MK_HD constexpr uint32_t arrived(int block) const { return planned() + 1 + static_cast<uint32_t>(block); }
   MK_HD constexpr uint32_t list_landed(int node) const { return arrived(max_blocks()) + static_cast<uint32_t>(node); }
   MK_HD constexpr uint32_t landed(int node, int chunk) const {
     return list_landed(world.nodes) + static_cast<uint32_t>(node * max_chunks() + chunk);
   }
-  MK_HD constexpr uint32_t num_signals() const { return world.nodes == 1 ? list_landed(0) : landed(world.nodes, 0); }
+  MK_HD constexpr uint32_t tallied() const { return world.nodes == 1 ? list_landed(0) : landed(world.nodes, 0); }
+  MK_HD constexpr uint32_t tallies_summed() const { return tallied() + 1; }
+  MK_HD constexpr uint32_t cut() const { return tallied() + 2; }
+  MK_HD constexpr uint32_t claimed(int rank, uint64_t epoch) const {
+    return cut() + 1 + static_cast<uint32_t>(epoch % 2 * world.size() + rank);
+  }
+  MK_HD constexpr uint32_t num_signals() const { return drops ? claimed(world.size(), 1) : tallied(); }
 
-  // By one rank in one launch: counts, a list and chunks for each other node.
-  MK_HD constexpr int64_t most_puts() const { return (world.nodes - 1) * (2 + max_chunks()); }
+  // By one rank in one launch: counts, a list and chunks for each other node, and claims if there are any.
+  MK_HD constexpr int64_t most_puts() const { return (world.nodes - 1) * (2 + (drops ? 1 : 0) + max_chunks()); }
 };
 
 // Why a launch is refused.

@@ -19,6 +19,8 @@ struct Operands {
   int32_t* expert_rows = nullptr;
   int32_t* expert_ends = nullptr;
   int32_t* load = nullptr;
+  int32_t* routed_idx = nullptr;
+  int32_t* dropped = nullptr;
 };
 
 inline Operands operands_of(const MoeDispatchGemmArgs& args) {
@@ -31,7 +33,9 @@ inline Operands operands_of(const MoeDispatchGemmArgs& args) {
           .origins = args.origins,
           .expert_rows = args.expert_rows,
           .expert_ends = args.expert_ends,
-          .load = args.load};
+          .load = args.load,
+          .routed_idx = args.routed_idx,
+          .dropped = args.dropped};
 }
 
 }  // namespace mk::moe

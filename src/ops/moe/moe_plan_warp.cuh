@@ -6,20 +6,9 @@
 
 #include "core/rank_view.h"
 #include "ops/moe/moe_layout.h"
+#include "ops/moe/moe_pair_warp.cuh"
 
 namespace mk::moe {
-
-// Sum of the values in the lanes before this one.
-__device__ inline uint32_t sum_before(uint32_t value) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  uint32_t sum = value;
-#pragma unroll
-  for (int distance = 1; distance < 32; distance *= 2) {
-    const uint32_t other = __shfl_up_sync(~0u, sum, distance);
-    if (lane >= distance) sum += other;
-  }
-  return sum - value;
-}
 
 // All lanes call each function.
 class PlanWarp {

@@ -45,6 +45,12 @@ void check_problem(const Problem& problem, DeviceKind device) {
             "dtype is {}; it must be bf16, fp16 or fp32", static_cast<int>(problem.dtype));
   check_arg(problem.w_order == BOrder::kKN || problem.w_order == BOrder::kNK, "w_order is {}; it must be kKN or kNK",
             static_cast<int>(problem.w_order));
+  check_arg(shape.overflow == MoeOverflow::kRefuse || shape.overflow == MoeOverflow::kDrop,
+            "overflow is {}; it must be kRefuse or kDrop", static_cast<int>(shape.overflow));
+  const int64_t shared_rows = shape.max_tokens * problem.shared;
+  check_arg(shape.overflow == MoeOverflow::kRefuse || shared_rows <= shape.max_rows,
+            "max_rows is {}; with kDrop it must be at least {}, max_tokens times shared, whose rows are never dropped",
+            shape.max_rows, shared_rows);
   if (device != DeviceKind::kCuda) return;
   check_arg(shape.hidden % 8 == 0, "hidden is {}; on cuda it must be a multiple of 8 (16 bytes, for TMA)",
             shape.hidden);
@@ -76,6 +82,16 @@ void check_tokens(const Problem& problem, int rank, const Tensor& x, const MoeId
   check_alignment(weights, "topk_weight", rank, 4);
 }
 
+void check_told(int rank, MoeOverflow overflow, const int32_t* load, const int32_t* routed_idx,
+                const int32_t* dropped) {
+  check_alignment(load, "load", rank, 4);
+  check_alignment(routed_idx, "routed_idx", rank, 4);
+  check_alignment(dropped, "dropped", rank, 4);
+  const char* const name = routed_idx != nullptr ? "routed_idx" : dropped != nullptr ? "dropped" : nullptr;
+  check_arg(name == nullptr || overflow == MoeOverflow::kDrop,
+            "{} of rank {} is set; nothing is dropped unless `overflow` of the shape is kDrop", name, rank);
+}
+
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const MoeDispatchGemmArgs> args,
                 DeviceKind device) {
   const MoeShape& shape = problem.shape;
@@ -88,7 +104,7 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
     check_alignment(own.origins, "origins", rank, device == DeviceKind::kCuda ? 16 : 4);
     check_alignment(own.expert_rows, "expert_rows", rank, 4);
     check_alignment(own.expert_ends, "expert_ends", rank, 4);
-    check_alignment(own.load, "load", rank, 4);
+    check_told(rank, shape.overflow, own.load, own.routed_idx, own.dropped);
     check_arg(own.w_order == problem.w_order, "w_order of rank {} is {}; rank 0 has {} and all must agree", rank,
               name_of(own.w_order), name_of(problem.w_order));
     gemm::check_tensor(own.w, "w", rank, experts * (is_kn ? shape.hidden : shape.n), is_kn ? shape.n : shape.hidden,
@@ -113,10 +129,13 @@ int phase_tokens_of(const Problem& problem, DeviceKind device) {
   return static_cast<int>(std::min(shape.max_tokens, std::max(wanted, ceil_div(shape.max_tokens, phases))));
 }
 
+const char* key_of(MoeOverflow overflow) { return overflow == MoeOverflow::kDrop ? " at most" : ""; }
+
 std::string plan_key(const Problem& problem, const std::string& roles) {
   const MoeShape& shape = problem.shape;
-  return fmt::format("moe_dispatch_gemm {} tokens {} rows {}x{} top {} of {} {} {}", shape.max_tokens, shape.max_rows,
-                     shape.hidden, shape.n, shape.topk, shape.experts, name_of(problem.dtype), roles);
+  return fmt::format("moe_dispatch_gemm {} tokens {} rows{} {}x{} top {} of {} {} {}", shape.max_tokens,
+                     shape.max_rows, key_of(shape.overflow), shape.hidden, shape.n, shape.topk, shape.experts,
+                     name_of(problem.dtype), roles);
 }
 
 }  // namespace mk::moe

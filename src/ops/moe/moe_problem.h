@@ -29,6 +29,8 @@ Problem problem_of(const WorldShape& world, const runtime::Members& members, con
                    std::span<const MoeDispatchGemmArgs> args);
 // Of an argument of a rank.  Null is fine.
 void check_alignment(const void* data, const char* name, int rank, uintptr_t alignment);
+// What a launch tells of its routing.
+void check_told(int rank, MoeOverflow overflow, const int32_t* load, const int32_t* routed_idx, const int32_t* dropped);
 // What a rank brings to be routed.
 void check_tokens(const Problem& problem, int rank, const Tensor& x, const MoeIds& ids, const float* weights,
                   DeviceKind device);
@@ -39,6 +41,8 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
 // It does not hang on the split or on tiles: rows have the same order in all passes of a layer.
 int phase_tokens_of(const Problem& problem, DeviceKind device);
 
+// What plans of either kind are told apart by.
+const char* key_of(MoeOverflow overflow);
 std::string plan_key(const Problem& problem, const std::string& roles);
 
 }  // namespace mk::moe

@@ -3,85 +3,63 @@
 // expert.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 
 #include "core/rank_view.h"
-#include "ops/moe/moe_layout.h"
-#include "ops/moe/moe_operands.h"
+#include "ops/moe/moe_drop_warp.cuh"
 #include "ops/moe/moe_plan_warp.cuh"
 #include "target/sm90/ptx.cuh"
 
 namespace mk::moe {
 
-class RouteBody {
+class RouteBody : public DropWarp {
  public:
   // `scratch` is shared memory of this warp: two words for each expert.
   __device__ RouteBody(const RankView& view, const Layout& layout, const Operands& operands, std::byte* scratch)
-      : view_(view), layout_(layout), operands_(operands), next_(reinterpret_cast<uint32_t*>(scratch)) {}
-
-  __device__ int64_t tokens() const { return operands_.tokens; }
-  // -1: none.
-  __device__ int expert_of(int64_t token, int slot) const {
-    if (slot >= layout_.named_slots()) return layout_.shared_expert(view_.rank, slot);
-    return layout_.expert_of_id(id_of(token * layout_.named_slots() + slot));
-  }
+      : DropWarp(view, layout, operands), next_(reinterpret_cast<uint32_t*>(scratch)) {}
 
   template <class M>
   __device__ void count(M& m, int slice) {
-    for (int i = lane(); i < layout_.histogram_words(); i += 32) next_[i] = 0;
+    const Table table = layout_.histogram();
+    for (int i = lane(); i < table.words; i += 32) next_[i] = 0;
     __syncwarp();
-    for_each_pair(slice, [&](const Pair& pair) {
-      report_bad_id(m, pair);
-      const Crossing crossing = crossing_of(pair);
-      if (pair.expert >= 0) atomicAdd(next_ + pair.expert, 1u);
-      if (crossing.leads) atomicAdd(next_ + layout_.experts + crossing.node, 1u);
+    for_each_group<Read::kIds>(slice, [&](const Steps& steps, int first, const Pair(&pairs)[kGroup]) {
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) {
+        report_bad_id(m, steps, first + i, pairs[i].id);
+        const Crossing crossing = crossing_of(steps, first + i, pairs[i].expert);
+        if (pairs[i].expert >= 0) atomicAdd(next_ + pairs[i].expert, 1u);
+        if (crossing.leads) atomicAdd(next_ + layout_.experts + crossing.node, 1u);
+      }
     });
     __syncwarp();
-    uint32_t* const all = words(layout_.histogram_at(view_.rank, slice));
-    for (int i = lane(); i < layout_.histogram_words(); i += 32) all[i] = next_[i];
+    uint32_t* const all = words(table.slice_at(view_.rank, slice));
+    for (int i = lane(); i < table.words; i += 32) all[i] = next_[i];
     sm90::shared_stores_before_tma();  // copies use the scratch again
-    m.store(layout_.histogram_at(view_.rank, slice), layout_.histogram_bytes());
-  }
-
-  // A word of all histograms: its sums over the slices before each, and over all.  A lane for each slice.
-  template <class M>
-  __device__ void sum(M& m, int word) const {
-    constexpr int kAtOnce = 4;
-    const int slices = num_slices();
-    const auto at = [&](int slice) { return words(layout_.histogram_at(view_.rank, slice)) + word; };
-    uint32_t sum = 0;
-    for (int first = lane(); first - lane() < slices; first += 32 * kAtOnce) {
-      uint32_t values[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) values[i] = first + 32 * i < slices ? __ldcg(at(first + 32 * i)) : 0;
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const uint32_t before = sum + sum_before(values[i]);
-        if (first + 32 * i < slices) *at(first + 32 * i) = before;
-        sum += __reduce_add_sync(~0u, values[i]);
-      }
-    }
-    if (lane() == 0) words(layout_.totals_at(view_.rank))[word] = sum;
-    m.store(layout_.totals_at(view_.rank), 0);  // inside a rank nothing is counted
+    m.store(table.slice_at(view_.rank, slice), table.bytes());
   }
 
   template <class M>
   __device__ void total(M& m) {
     uint32_t* const counts = words(layout_.counts_at(view_.rank, view_.rank, m.epoch()));
-    for (int phase = 0; phase < layout_.num_phases(); ++phase) {
-      const int next = (phase + 1) * layout_.slices_per_phase();  // the first slice behind it
-      const uint32_t* const ends =
-          words(next < num_slices() ? layout_.histogram_at(view_.rank, next) : layout_.totals_at(view_.rank));
-      uint32_t* const to = counts + layout_.pairs_word(phase, 0);
-      for (int i = lane(); i < layout_.histogram_words(); i += 32) to[i] = __ldcg(ends + i);
-    }
-    const uint32_t* const totals = words(layout_.totals_at(view_.rank));
+    const uint32_t* const totals = words(layout_.histogram().totals_at(view_.rank));
+    const int size = layout_.histogram_words();
+    // Up to the end of a phase: what is before the first slice behind it.  Histograms lie behind the totals.
+    const auto up_to_end = [&](int phase) {
+      const int next = (phase + 1) * layout_.slices_per_phase();
+      return next < num_slices() ? totals + (1 + next) * size : totals;
+    };
+    for_each_word(layout_.num_phases() * size, [&](int i) { return up_to_end(i / size) + i % size; },
+                  [&](int i, uint32_t value) { counts[i] = value; });
     uint32_t pairs = 0;
-    for (int node = 0; node < layout_.world.nodes; ++node) {
-      if (lane() == 0) counts[layout_.first_pair_word(node)] = pairs;
-      for_each_expert_of(node, [&](int expert, bool is_expert) {
-        pairs += __reduce_add_sync(~0u, is_expert ? __ldcg(totals + expert) : 0);
-      });
+    for (int first = 0; first < layout_.experts; first += 32) {
+      const int expert = first + lane();
+      const uint32_t own = expert < layout_.experts ? __ldcg(totals + expert) : 0;
+      const uint32_t before = pairs + sum_before(own);
+      const int node = layout_.node_of_expert(expert);
+      if (expert == layout_.first_expert_of_node(node)) counts[layout_.first_pair_word(node)] = before;
+      pairs += __reduce_add_sync(~0u, own);
     }
     if (lane() == 0) counts[layout_.first_pair_word(layout_.world.nodes)] = pairs;
     sm90::rows_before_async_reads();  // the counts are copied and put
@@ -90,7 +68,7 @@ class RouteBody {
 
   template <class M>
   __device__ void list(M& m, int slice) {
-    list(m, slice, [](int, int64_t, uint32_t) {});
+    list(m, slice, NobodyAsks{});
   }
 
   template <class M>
@@ -99,44 +77,30 @@ class RouteBody {
   }
 
  protected:
-  __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }
-  __device__ uint32_t* words(const Place& at) const {
-    return reinterpret_cast<uint32_t*>(view_.windows.resolve(layout_.world, at));
-  }
-  // Of a pair that callers name: token · named_slots + slot.
-  __device__ int64_t id_of(int64_t pair) const {
-    const std::byte* const ids = view_.windows.inputs[kIdsInput];
-    if (operands_.ids == MoeIds::Type::kInt32) return reinterpret_cast<const int32_t*>(ids)[pair];
-    return reinterpret_cast<const int64_t*>(ids)[pair];
-  }
-
-  const RankView& view_;
-
-  // crosses(node, token, place) is called by a lane for each token that crosses, and its place among those.
+  struct NobodyAsks {};
+  // crosses(node, token, place, slot) is called for each node that a token crosses to, with its place among those that
+  // do, by the lanes that have the token: each is to look at every 32nd slot from `slot` on.
   template <class M, class Crosses>
   __device__ void list(M& m, int slice, const Crosses& crosses) {
     find_first_places(slice);
     uint4* const list = reinterpret_cast<uint4*>(words(layout_.list_at(view_.rank, 0)));
-    uint32_t* const crossing_tokens = words({kCrossingWindow, view_.rank, 0});
-    uint32_t* const crossed_tokens = words({kCrossedWindow, view_.rank, 0});
     uint32_t place = 0;  // of this lane's token among those that cross, if it does
-    for_each_pair(slice, [&](const Pair& pair) {
-      const Crossing crossing = crossing_of(pair);
-      const uint32_t taken = take_place(next_ + layout_.experts, crossing.node, crossing.leads);
-      // Two steps make a token of many slots: its leader may be in the one before.
-      const uint32_t led_before = __shfl_sync(~0u, place, crossing.leader);
-      const uint32_t led_now = __shfl_sync(~0u, taken, crossing.leader);
-      place = crossing.is_led_before ? led_before : led_now;
-      if (crossing.leads) {
-        const int64_t first = layout_.slot_of(view_.rank, crossing.node) * layout_.max_tokens;
-        crossing_tokens[first + place] = static_cast<uint32_t>(pair.token);
-        crossed_tokens[first + pair.token] = place;
-        crosses(crossing.node, pair.token, place);
+    for_each_group<Read::kIdsAndWeights>(slice, [&](const Steps& steps, int first, const Pair(&pairs)[kGroup]) {
+      uint32_t same[kGroup];
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) same[i] = __match_any_sync(~0u, pairs[i].expert);
+#pragma unroll
+      for (int i = 0; i < kGroup; ++i) {
+        const int expert = pairs[i].expert;
+        const Crossing crossing = crossing_of(steps, first + i, expert);
+        const int token = steps.token_at(first + i);
+        if (layout_.world.nodes > 1) place = place_crossing(steps, token, crossing, place, crosses);
+        const uint32_t listed = take_place(next_ + expert, expert >= 0, same[i]);
+        if (expert < 0) continue;
+        const uint32_t row = crossing.node >= 0 ? place : static_cast<uint32_t>(token);
+        list[listed] = {row, static_cast<uint32_t>(view_.rank), static_cast<uint32_t>(steps.pair_at(first + i)),
+                        pairs[i].weight};
       }
-      const uint32_t listed = take_place(next_, pair.expert, pair.expert >= 0);
-      if (pair.expert < 0) return;
-      const uint32_t row = crossing.node >= 0 ? place : static_cast<uint32_t>(pair.token);
-      list[listed] = {row, static_cast<uint32_t>(view_.rank), static_cast<uint32_t>(pair.number), pair.weight};
     });
     sm90::rows_before_async_reads();             // the list is copied and put
     sm90::shared_stores_before_tma();            // copies use the scratch again
@@ -166,17 +130,6 @@ class RouteBody {
   }
 
  private:
-  // A lane's pair, or none: no expert then.
-  struct Pair {
-    int token = 0;
-    int number = 0;   // token · topk + slot
-    int in_step = 0;  // the token's number among those that the warp has in hand
-    int64_t id = -1;
-    int expert = -1;
-    uint32_t weight = 0;
-    bool goes_on = false;  // other slots of the token were in the step before
-  };
-
   // Whether a pair is for another node, and which lane leads its token there: that of the first slot of this node.
   struct Crossing {
     int node = -1;
@@ -185,66 +138,16 @@ class RouteBody {
     bool is_led_before = false;  // the leader was a lane in the step before
   };
 
-  __device__ int num_slices() const { return layout_.num_slices(operands_.tokens); }
-  __device__ uint32_t weight_of(int64_t pair) const {
-    if (!operands_.has_weights) return __float_as_uint(1.0f);
-    return reinterpret_cast<const uint32_t*>(view_.windows.inputs[kWeightsInput])[pair];
-  }
-
-  // Calls body(pair) in all lanes at once.  A step has whole tokens, as many as fit, or 32 slots of one token.  Several
-  // are read before the first is worked on.
-  template <class Body>
-  __device__ void for_each_pair(int slice, Body&& body) {
-    constexpr int kAtOnce = 4;
-    const Range tokens = layout_.tokens_of_slice(operands_.tokens, slice);
-    const int steps_of_token = ceil_div(layout_.topk, 32);
-    const int tokens_of_step = steps_of_token > 1 ? 1 : 32 / layout_.topk;
-    const int in_step = steps_of_token > 1 ? 0 : layout_.by.topk.quotient(lane());
-    const int slot_in_step = lane() - in_step * layout_.topk;
-    const int steps = steps_of_token > 1 ? static_cast<int>(tokens.count) * steps_of_token
-                                         : ceil_div(static_cast<int>(tokens.count), tokens_of_step);
-    for (int first = 0; first < steps; first += kAtOnce) {
-      Pair pairs[kAtOnce];
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const int step = first + i;
-        const int of_tokens = steps_of_token > 1 ? step / steps_of_token : step * tokens_of_step;
-        const int part = steps_of_token > 1 ? step - of_tokens * steps_of_token : 0;
-        const int in_slice = of_tokens + in_step;
-        const int slot = slot_in_step + 32 * part;
-        pairs[i].token = static_cast<int>(tokens.first) + in_slice;
-        pairs[i].number = pairs[i].token * layout_.topk + slot;
-        pairs[i].in_step = in_step;
-        pairs[i].goes_on = part > 0;
-        if (step < steps && in_step < tokens_of_step && in_slice < tokens.count && slot < layout_.topk) {
-          const int named = pairs[i].number - pairs[i].token * layout_.shared;
-          const bool is_named = slot < layout_.named_slots();
-          if (is_named) pairs[i].id = id_of(named);
-          pairs[i].weight = is_named ? weight_of(named) : __float_as_uint(1.0f);
-          if (!is_named) pairs[i].expert = layout_.shared_expert(view_.rank, slot);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (first + i >= steps) break;
-        if (pairs[i].expert < 0) pairs[i].expert = layout_.expert_of_id(pairs[i].id);
-        body(pairs[i]);
-      }
-    }
-  }
-
   // All lanes, for each step in order.
-  __device__ Crossing crossing_of(const Pair& pair) {
+  __device__ Crossing crossing_of(const Steps& steps, int step, int expert) {
     Crossing crossing;
     if (layout_.world.nodes == 1) return crossing;
-    if (pair.expert >= 0) crossing.node = layout_.node_of_expert(pair.expert);
+    if (expert >= 0) crossing.node = layout_.node_of_expert(expert);
     if (crossing.node == layout_.node_of(view_.rank)) crossing.node = -1;
     const bool crosses = crossing.node >= 0;
-    const uint32_t same =
-        __match_any_sync(~0u, crosses ? pair.in_step * layout_.world.nodes + crossing.node : -1 - lane());
-    crossing.leader = __ffs(static_cast<int>(same)) - 1;
+    crossing.leader = __ffs(static_cast<int>(same_node(crossing.node, crosses) & steps.lanes)) - 1;
     crossing.leads = crosses && crossing.leader == lane();
-    if (pair.goes_on) {  // of all lanes or none
+    if (steps.is_second(step)) {
 #pragma unroll 1
       for (int other = 0; other < 32; ++other) {
         if (__shfl_sync(~0u, node_before_, other) != crossing.node || !crosses || crossing.is_led_before) continue;
@@ -256,28 +159,40 @@ class RouteBody {
     node_before_ = crossing.node;
     return crossing;
   }
-
-  template <class Body>
-  __device__ void for_each_expert_of(int node, Body&& body) const {
-    for (int first = 0; first < layout_.node_experts(); first += 32) {
-      const bool is_expert = first + lane() < layout_.node_experts();
-      body(layout_.first_expert_of_node(node) + first + lane(), is_expert);
-    }
+  // Lanes that want it, of the same node as this one.
+  __device__ uint32_t same_node(int node, bool wants) const {
+    return layout_.world.nodes == 2 ? __ballot_sync(~0u, wants) : __match_any_sync(~0u, wants ? node : -1);
   }
 
-  template <class M>
-  __device__ void report_bad_id(M& m, const Pair& pair) const {
-    const uint32_t bad = __ballot_sync(~0u, pair.id < -1 || pair.id >= layout_.num_ids());
-    if (bad == 0) return;
-    const int first = __ffs(static_cast<int>(bad)) - 1;
-    m.refuse(kBadId, __shfl_sync(~0u, pair.number, first), static_cast<uint64_t>(__shfl_sync(~0u, pair.id, first)),
-             layout_.num_ids());
+  // The place of each lane's token among those that cross to the same node, if it does; `before`: in the last step.
+  template <class Crosses>
+  __device__ uint32_t place_crossing(const Steps& steps, int token, const Crossing& crossing, uint32_t before,
+                                     const Crosses& crosses) {
+    const uint32_t same = same_node(crossing.node, crossing.leads);
+    const uint32_t taken = take_place(next_ + layout_.experts + crossing.node, crossing.leads, same);
+    const uint32_t led_before = __shfl_sync(~0u, before, crossing.leader);
+    const uint32_t led_now = __shfl_sync(~0u, taken, crossing.leader);
+    if (crossing.leads) {
+      const int64_t first = layout_.slot_of(view_.rank, crossing.node) * layout_.max_tokens;
+      words({kCrossingWindow, view_.rank, 0})[first + taken] = static_cast<uint32_t>(token);
+      words({kCrossedWindow, view_.rank, 0})[first + token] = taken;
+    }
+    if constexpr (!std::same_as<Crosses, NobodyAsks>) {
+      uint32_t leaders = __ballot_sync(~0u, crossing.leads) & steps.lanes;
+      for (; __any_sync(~0u, leaders != 0); leaders &= leaders - 1) {
+        const int leader = leaders != 0 ? __ffs(static_cast<int>(leaders)) - 1 : 0;
+        const int node = __shfl_sync(~0u, crossing.node, leader);
+        const uint32_t place = __shfl_sync(~0u, taken, leader);
+        if (leaders != 0) crosses(node, token, place, steps.own_slot);
+      }
+    }
+    return crossing.is_led_before ? led_before : led_now;
   }
 
   // Where the slice's first pair for each expert goes, and its first token for each node: into next_.
   __device__ void find_first_places(int slice) {
-    const uint32_t* const totals = words(layout_.totals_at(view_.rank));
-    const uint32_t* const before = words(layout_.histogram_at(view_.rank, slice));
+    const uint32_t* const totals = words(layout_.histogram().totals_at(view_.rank));
+    const uint32_t* const before = words(layout_.histogram().slice_at(view_.rank, slice));
     uint32_t pairs = 0;
     for (int first = 0; first < layout_.histogram_words(); first += 32) {
       const int word = first + lane();
@@ -291,19 +206,6 @@ class RouteBody {
     __syncwarp();
   }
 
-  // The next place of the expert, or node, for each lane that wants one, in the order of lanes.
-  __device__ static uint32_t take_place(uint32_t* next, int of, bool wants) {
-    const uint32_t same = __match_any_sync(~0u, wants ? of : -1 - lane());
-    const uint32_t before = __popc(same & ((1u << lane()) - 1));
-    const uint32_t place = wants ? next[of] + before : 0;
-    __syncwarp();
-    if (wants && before == 0) next[of] += __popc(same);
-    __syncwarp();
-    return place;
-  }
-
-  const Layout& layout_;
-  const Operands& operands_;
   uint32_t* const next_;
   int node_before_ = -1;  // this lane's in the step before
 };
