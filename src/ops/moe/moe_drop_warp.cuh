@@ -21,9 +21,9 @@ class DropWarp : public PairWarp {
     for (int i = lane(); i < table.words; i += 32) all[i] = 0;
     __syncwarp();
     for_each_group<Read::kAsked>(slice, [&](const Steps& steps, int first, const Pair(&pairs)[kGroup]) {
+      report_bad_ids(m, steps, first, pairs);
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
-        report_bad_id(m, steps, first + i, pairs[i].id);
         const Claim claim = claim_of(steps, first + i, pairs[i]);
         if (claim.to >= 0) atomicAdd(all + claim.word, 1u);
       }

@@ -102,10 +102,12 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
     load_rest();
     if (tile.is_second && !was_second && sm90::is_one_lane()) giver.give({.is_turn = true});
     was_second = tile.is_second;
+    const bool is_first = at.row < 0;
+    at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
+    if (is_first) job.prefetch_b(operands(tile.is_second), at);
     alive = alive && load_step(machine, p.layout, tile, due, band);
     if (sm90::is_one_lane()) giver.give({tile, alive});
     __syncwarp();
-    at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
     job.load_most(operands(tile.is_second), at);
     return true;
   });

@@ -23,6 +23,19 @@ __device__ inline uint32_t sum_before(uint32_t value) {
   return sum - value;
 }
 
+// Lanes that have the same value, below 2^bits, as this one.  __match_any_sync takes 390 cycles if all values differ (on
+// an H200), and each ballot of this a few.
+__device__ inline uint32_t lanes_with_same(uint32_t value, int bits) {
+  uint32_t same = ~0u;
+  for (int bit = 0; bit < bits; ++bit) {
+    const bool is_set = (value >> bit & 1) != 0;
+    const uint32_t set = __ballot_sync(~0u, is_set);
+    same &= is_set ? set : ~set;
+  }
+  return same;
+}
+__device__ inline int bits_of(int value) { return 32 - __clz(value); }
+
 // All lanes call each function.
 class PairWarp {
  public:
@@ -56,6 +69,18 @@ class PairWarp {
     }
     if (lane() == 0) words(table.totals_at(view_.rank))[word] = sum;
     m.store(table.totals_at(view_.rank), 0);  // inside a rank nothing is counted
+  }
+
+  // All words of a table that has one slice, or none.
+  template <class M>
+  __device__ void sum_one(M& m, const Table& table) const {
+    uint32_t* const totals = words(table.totals_at(view_.rank));
+    uint32_t* const slice = words(table.slice_at(view_.rank, 0));
+    for (int i = lane(); i < table.words; i += 32) {
+      totals[i] = num_slices() > 0 ? slice[i] : 0;  // this lane has written it
+      slice[i] = 0;
+    }
+    m.store(table.totals_at(view_.rank), 0);
   }
 
  protected:
@@ -159,13 +184,22 @@ class PairWarp {
     __syncwarp();
   }
 
+  // The first one in each step of a group.
   template <class M>
-  __device__ void report_bad_id(M& m, const Steps& steps, int step, int64_t id) const {
-    const uint32_t bad = __ballot_sync(~0u, id < -1 || id >= layout_.num_ids());
-    if (bad == 0) return;
-    const int first = __ffs(static_cast<int>(bad)) - 1;
-    m.refuse(kBadId, __shfl_sync(~0u, steps.pair_at(step), first), static_cast<uint64_t>(__shfl_sync(~0u, id, first)),
-             layout_.num_ids());
+  __device__ void report_bad_ids(M& m, const Steps& steps, int first, const Pair (&pairs)[kGroup]) const {
+    const auto is_bad = [&](const Pair& pair) { return pair.id < -1 || pair.id >= layout_.num_ids(); };
+    bool has_bad = false;
+#pragma unroll
+    for (const Pair& pair : pairs) has_bad = has_bad || is_bad(pair);
+    if (!__any_sync(~0u, has_bad)) return;
+#pragma unroll
+    for (int i = 0; i < kGroup; ++i) {
+      const uint32_t bad = __ballot_sync(~0u, is_bad(pairs[i]));
+      if (bad == 0) continue;
+      const int lane = __ffs(static_cast<int>(bad)) - 1;
+      m.refuse(kBadId, __shfl_sync(~0u, steps.pair_at(first + i), lane),
+               static_cast<uint64_t>(__shfl_sync(~0u, pairs[i].id, lane)), layout_.num_ids());
+    }
   }
 
   __device__ static int lane() { return static_cast<int>(threadIdx.x) % 32; }

@@ -38,20 +38,20 @@ class PlanWarp {
     __syncwarp();
   }
 
+  // A lane for each rank.
   __device__ Found refusal() const {
-    for (int rank = 0; rank < layout_.world.size(); ++rank) {
+    for (int first = 0; first < layout_.world.size(); first += 32) {
       Found found;
-      uint64_t rows = 0;
-      for (int first = 0; first < layout_.local_experts(); first += 32) {
-        const int expert = rank * layout_.local_experts() + first + lane();
-        const bool is_expert = first + lane() < layout_.local_experts();
-        const uint32_t own = is_expert ? rows_[expert] : 0;
-        const bool is_over = rows + sum_before(own) + own > static_cast<uint64_t>(layout_.max_rows);
-        const uint32_t over = __ballot_sync(~0u, is_expert && is_over);
-        if (over != 0 && found.expert < 0) found.expert = __shfl_sync(~0u, expert, __ffs(static_cast<int>(over)) - 1);
-        rows += __reduce_add_sync(~0u, own);
+      const int rank = first + lane();
+      for (int i = 0; rank < layout_.world.size() && i < layout_.local_experts(); ++i) {
+        const int expert = rank * layout_.local_experts() + i;
+        found.rows += rows_[expert];
+        if (found.expert < 0 && found.rows > static_cast<uint64_t>(layout_.max_rows)) found.expert = expert;
       }
-      if (found.expert >= 0) return {found.expert, rows};
+      const uint32_t over = __ballot_sync(~0u, found.expert >= 0);
+      if (over == 0) continue;
+      const int which = __ffs(static_cast<int>(over)) - 1;
+      return {__shfl_sync(~0u, found.expert, which), __shfl_sync(~0u, found.rows, which)};
     }
     return {};
   }

@@ -25,9 +25,9 @@ class RouteBody : public DropWarp {
     for (int i = lane(); i < table.words; i += 32) next_[i] = 0;
     __syncwarp();
     for_each_group<Read::kIds>(slice, [&](const Steps& steps, int first, const Pair(&pairs)[kGroup]) {
+      report_bad_ids(m, steps, first, pairs);
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
-        report_bad_id(m, steps, first + i, pairs[i].id);
         const Crossing crossing = crossing_of(steps, first + i, pairs[i].expert);
         if (pairs[i].expert >= 0) atomicAdd(next_ + pairs[i].expert, 1u);
         if (crossing.leads) atomicAdd(next_ + layout_.experts + crossing.node, 1u);
@@ -58,7 +58,8 @@ class RouteBody : public DropWarp {
       const uint32_t own = expert < layout_.experts ? __ldcg(totals + expert) : 0;
       const uint32_t before = pairs + sum_before(own);
       const int node = layout_.node_of_expert(expert);
-      if (expert == layout_.first_expert_of_node(node)) counts[layout_.first_pair_word(node)] = before;
+      const bool is_first = expert < layout_.experts && expert == layout_.first_expert_of_node(node);
+      if (is_first) counts[layout_.first_pair_word(node)] = before;
       pairs += __reduce_add_sync(~0u, own);
     }
     if (lane() == 0) counts[layout_.first_pair_word(layout_.world.nodes)] = pairs;
@@ -84,17 +85,18 @@ class RouteBody : public DropWarp {
   __device__ void list(M& m, int slice, const Crosses& crosses) {
     find_first_places(slice);
     uint4* const list = reinterpret_cast<uint4*>(words(layout_.list_at(view_.rank, 0)));
+    const Crossed crossed{words({kCrossingWindow, view_.rank, 0}), words({kCrossedWindow, view_.rank, 0})};
     uint32_t place = 0;  // of this lane's token among those that cross, if it does
     for_each_group<Read::kIdsAndWeights>(slice, [&](const Steps& steps, int first, const Pair(&pairs)[kGroup]) {
       uint32_t same[kGroup];
 #pragma unroll
-      for (int i = 0; i < kGroup; ++i) same[i] = __match_any_sync(~0u, pairs[i].expert);
+      for (int i = 0; i < kGroup; ++i) same[i] = same_expert(pairs[i].expert);
 #pragma unroll
       for (int i = 0; i < kGroup; ++i) {
         const int expert = pairs[i].expert;
         const Crossing crossing = crossing_of(steps, first + i, expert);
         const int token = steps.token_at(first + i);
-        if (layout_.world.nodes > 1) place = place_crossing(steps, token, crossing, place, crosses);
+        if (layout_.world.nodes > 1) place = place_crossing(steps, token, crossing, crossed, place, crosses);
         const uint32_t listed = take_place(next_ + expert, expert >= 0, same[i]);
         if (expert < 0) continue;
         const uint32_t row = crossing.node >= 0 ? place : static_cast<uint32_t>(token);
@@ -138,6 +140,12 @@ class RouteBody : public DropWarp {
     bool is_led_before = false;  // the leader was a lane in the step before
   };
 
+  // What is written of tokens that cross, for each other node: they themselves, and the place of each.
+  struct Crossed {
+    uint32_t* tokens;
+    uint32_t* places;
+  };
+
   // All lanes, for each step in order.
   __device__ Crossing crossing_of(const Steps& steps, int step, int expert) {
     Crossing crossing;
@@ -159,23 +167,28 @@ class RouteBody : public DropWarp {
     node_before_ = crossing.node;
     return crossing;
   }
+  // Lanes that have a pair for the same expert as this one.
+  __device__ uint32_t same_expert(int expert) const {
+    return lanes_with_same(static_cast<uint32_t>(expert + 1), bits_of(layout_.experts));
+  }
   // Lanes that want it, of the same node as this one.
   __device__ uint32_t same_node(int node, bool wants) const {
-    return layout_.world.nodes == 2 ? __ballot_sync(~0u, wants) : __match_any_sync(~0u, wants ? node : -1);
+    if (layout_.world.nodes == 2) return __ballot_sync(~0u, wants);
+    return lanes_with_same(wants ? static_cast<uint32_t>(node + 1) : 0, bits_of(layout_.world.nodes));
   }
 
   // The place of each lane's token among those that cross to the same node, if it does; `before`: in the last step.
   template <class Crosses>
-  __device__ uint32_t place_crossing(const Steps& steps, int token, const Crossing& crossing, uint32_t before,
-                                     const Crosses& crosses) {
+  __device__ uint32_t place_crossing(const Steps& steps, int token, const Crossing& crossing, const Crossed& crossed,
+                                     uint32_t before, const Crosses& crosses) {
     const uint32_t same = same_node(crossing.node, crossing.leads);
     const uint32_t taken = take_place(next_ + layout_.experts + crossing.node, crossing.leads, same);
     const uint32_t led_before = __shfl_sync(~0u, before, crossing.leader);
     const uint32_t led_now = __shfl_sync(~0u, taken, crossing.leader);
     if (crossing.leads) {
       const int64_t first = layout_.slot_of(view_.rank, crossing.node) * layout_.max_tokens;
-      words({kCrossingWindow, view_.rank, 0})[first + taken] = static_cast<uint32_t>(token);
-      words({kCrossedWindow, view_.rank, 0})[first + token] = taken;
+      crossed.tokens[first + taken] = static_cast<uint32_t>(token);
+      crossed.places[first + token] = taken;
     }
     if constexpr (!std::same_as<Crosses, NobodyAsks>) {
       uint32_t leaders = __ballot_sync(~0u, crossing.leads) & steps.lanes;

@@ -34,25 +34,43 @@ MK_HD bool wait_for_plan(M& m, const Layout& layout) {
 }
 
 // Counting sort of this rank's pairs by expert: workers count slices of tokens, sum experts over the slices, and list
-// their slices.  The first worker also tells all ranks the counts, and the first few make the plan.
+// their slices.  The first worker also tells all ranks the counts, and the first few make the plan.  If there is one
+// slice, the first worker does all that without waiting for others.
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD MK_INLINE bool count_pairs(M& m, const Layout& layout, const Post& post, Body& body) {
+  const int slices = layout.num_slices(body.tokens());
+  for (int slice = post.index; slice < slices; slice += post.count) body.count(m, slice);
+  const Table histogram = layout.histogram();
+  if (layout.has_one_slice()) {
+    if (post.index == 0) body.sum_one(m, histogram);
+    return true;
+  }
+  if (!join(m, post, layout.histograms())) return false;
+  for (int word = post.index; word < histogram.words; word += post.count) body.sum(m, histogram, word);
+  return join(m, post, layout.summed());
+}
+
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD MK_INLINE void list_pairs(M& m, const Layout& layout, const Post& post, Body& body) {
+  const int slices = layout.num_slices(body.tokens());
+  const int apart = post.count > 1 && !layout.has_one_slice() ? 1 : 0;  // others list while the first one tells
+  for (int slice = post.index - apart; slice >= 0 && slice < slices; slice += post.count - apart) body.list(m, slice);
+  m.add(Signal{m.rank(), layout.listed()}, 1);
+}
+
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD MK_INLINE bool route(M& m, const Layout& layout, const Post& post, Body& body) {
   if (layout.drops && !drop_what_does_not_fit(m, layout, post, body)) return false;
-  const int slices = layout.num_slices(body.tokens());
-  for (int slice = post.index; slice < slices; slice += post.count) body.count(m, slice);
-  if (!join(m, post, layout.histograms())) return false;
-  const Table histogram = layout.histogram();
-  for (int word = post.index; word < histogram.words; word += post.count) body.sum(m, histogram, word);
-  if (!join(m, post, layout.summed())) return false;
+  if (!count_pairs(m, layout, post, body)) return false;
   const CountsNotice counts{layout, m.epoch()};
   if (post.index == 0) {
     body.total(m);
     if (!publish(m, counts)) return false;
   }
-  const int apart = post.count > 1 ? 1 : 0;  // others list meanwhile, if there are any
-  for (int slice = post.index - apart; slice >= 0 && slice < slices; slice += post.count - apart) body.list(m, slice);
-  m.add(Signal{m.rank(), layout.listed()}, 1);
+  list_pairs(m, layout, post, body);
   if (post.index == 0 && !pass_on(m, layout, counts)) return false;
   return post.index >= layout.num_planners() || make_plan(m, layout, post, body);
 }
