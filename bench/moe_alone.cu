@@ -19,6 +19,7 @@ struct NoWaits : sm90::Sm90Machine<sm90::WarpCrew> {
   __device__ NoWaits(const RankView& view, const Post& post, int worker, int part)
       : Sm90Machine(view, post, worker, {}, sm90::NoPace(), part) {}
   __device__ bool wait(uint32_t, uint64_t, int64_t) { return true; }
+  __device__ void look(uint32_t, uint64_t) {}
 };
 
 template <class Config>

@@ -63,7 +63,7 @@ struct Rows {
     }
   }
   uint32_t all() const { return ends.back(); }
-  Range in_pass(const moe::Layout& layout, int pass) const {
+  moe::BlockRuns in_pass(const moe::Layout& layout, int pass) const {
     const auto end_of = [&](int phase) { return ends[std::clamp(phase, 0, layout.last_phase())]; };
     const int phase = layout.phase_of_pass(pass);
     return layout.blocks_of_pass(pass, all(), own, end_of(phase - 1), end_of(phase));
@@ -77,9 +77,10 @@ TEST(MoePasses, VisitEveryBlockOnceAndNoneBeforeItsRowsHaveArrived) {
     const Rows rows(random, layout);
     std::map<int64_t, int> visits;
     for (int pass = 0; pass < layout.num_passes(); ++pass) {
-      const Range blocks = rows.in_pass(layout, pass);
+      const moe::BlockRuns blocks = rows.in_pass(layout, pass);
       ASSERT_GE(blocks.count, 0);
-      for (int64_t block = blocks.first; block < blocks.first + blocks.count; ++block) {
+      for (int i = 0; i < blocks.count; ++i) {
+        const int64_t block = blocks.at(i);
         ++visits[block];
         const auto last_row = std::min<uint32_t>((block + 1) * layout.tile_m, rows.all());
         const int phase = layout.phase_of_pass(pass);
@@ -89,6 +90,25 @@ TEST(MoePasses, VisitEveryBlockOnceAndNoneBeforeItsRowsHaveArrived) {
     }
     ASSERT_EQ(std::ssize(visits), ceil_div<int64_t>(rows.all(), layout.tile_m));
     for (const auto& [block, count] : visits) ASSERT_EQ(count, 1) << block;
+  }
+}
+
+// Ranks of a node fill blocks one after the other.  If one rank had all early ones, others would have no rows to deliver
+// at first.
+TEST(MoePasses, EveryRankHasItsShareOfTheEarlyBlocks) {
+  moe::Layout layout = moe::make_layout(moe_problem({2, 4}, 1, 1, 8), {.tile_m = 1}, {{1}, {1}, {1}});
+  layout.early_eighths = 4;
+  for (const int rank_blocks : {8, 16, 24}) {
+    const uint32_t own = 4 * rank_blocks;
+    const moe::BlockRuns early = layout.blocks_of_pass(0, own + 5, own, own, own + 5);
+    EXPECT_EQ(early.count, 2 * rank_blocks);
+    std::vector<int> of_rank(4);
+    for (int i = 0; i < early.count; ++i) ++of_rank[early.at(i) / rank_blocks];
+    EXPECT_EQ(of_rank, std::vector<int>(4, rank_blocks / 2));
+    for (int i = 0; i < early.count; ++i) EXPECT_FALSE(layout.is_late(early.at(i), own));
+    const moe::BlockRuns late = layout.blocks_of_pass(layout.num_passes() - 1, own + 5, own, own, own + 5);
+    EXPECT_EQ(late.count, 2 * rank_blocks);
+    for (int i = 0; i < late.count; ++i) EXPECT_TRUE(layout.is_late(late.at(i), own));
   }
 }
 

@@ -8,14 +8,13 @@
 
 #include "base/cuda_api.h"
 #include "ops/moe/backward_gates.cuh"
+#include "ops/moe/layer_load.cuh"
 #include "ops/moe/moe_backward_body.cuh"
 #include "ops/moe/moe_backward_protocol.h"
 #include "ops/moe/moe_backward_sm90.h"
 #include "ops/moe/own_sums.cuh"
 #include "ops/moe/stored_tiles.cuh"
-#include "target/sm90/claiming_machine.cuh"
 #include "target/sm90/communication_block.cuh"
-#include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_mixed_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
 #include "target/sm90/sm90_machine.cuh"
@@ -111,24 +110,9 @@ __device__ void load_tiles(const BackwardParams& p, const Post& post, int worker
     if (is_second) return {&p.gradients, &p.w13, sm90::blocks_of_k<Config>(2 * p.layout.inter)};
     return {&p.dout, &p.w2, sm90::blocks_of_k<Config>(p.layout.k)};
   };
-  bool was_second = false;
-  sm90::TileCoords at{.row = -1};  // of the tile before
-  const auto load_rest = [&] {
-    if (at.row >= 0) job.load_rest(operands(was_second), at);
-  };
-  int band = -1;
-  const bool goes_on = for_each_tile(machine, p.layout, post, [&](const LayerTile& tile) {
-    const uint64_t due = tile.is_second ? 0 : rows_due(machine, p.layout, tile);
-    load_rest();
-    if (tile.is_second && !was_second) give({.is_turn = true});
-    was_second = tile.is_second;
-    alive = alive && load_step(machine, p.layout, tile, due, band);
-    give({.tile = {tile}, .is_here = alive});
-    at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
-    job.load_most(operands(tile.is_second), at);
-    return true;
-  });
-  load_rest();
+  const bool goes_on = load_layer_tiles<Config>(
+      machine, p.layout, post, job, operands, [&] { give({.is_turn = true}); },
+      [&](const LayerTile& tile, bool is_here) { give({.tile = {tile}, .is_here = is_here}); }, alive);
   if (goes_on) {
     give({.is_turn = true});
     for_each_weight_tile(machine, p.layout, post, [&](const WeightTile& tile) {

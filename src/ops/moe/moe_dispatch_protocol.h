@@ -186,7 +186,7 @@ MK_HD bool wait_for_landings(M& m, const Layout& layout, const Post& post) {
   return true;
 }
 
-// Bundles of a batch: those for blocks of the first pass, or the others.
+// Bundles of a batch: those for blocks that are late (moe_layout.h), or the others.
 enum class Bundles { kAll, kEarly, kLate };
 
 // Calls deliver(batch, visit, bundle) for bundles in their order, those of one worker, until it returns false.  Bundles
@@ -199,20 +199,27 @@ MK_HD bool for_each_bundle(M& m, const Layout& layout, const Post& post, const D
   const auto visit_all = [&](int batch, Bundles which) {
     for (int first = 0; first < layout.node_experts(); first += kMostValues) {
       const int some = min_of(kMostValues, layout.node_experts() - first);
-      const auto bundles = m.read_list(layout.plan_at(m.rank(), layout.bundles_word(batch, first)), some, kWord);
-      const auto early = m.read_list(layout.plan_at(m.rank(), layout.source_word(batch, first) + 3), some, 4 * kWord);
+      const auto words = [&](uint64_t word, uint64_t stride) {
+        return m.read_list(layout.plan_at(m.rank(), word), some, stride * kWord);
+      };
+      const auto bundles = words(layout.bundles_word(batch, first), 1);
+      const auto offsets = words(layout.source_word(batch, first) + 1, 4);
+      const auto own_blocks = words(layout.source_word(batch, first) + 3, 4);
       for (int i = 0; i < some; ++i) {
-        const int64_t begin = which == Bundles::kLate ? early[i] : 0;
-        const int64_t end = before + (which == Bundles::kEarly ? early[i] : bundles[i]) - begin;
+        const int64_t end = before + bundles[i];
         for (; next < end; next += post.count) {
-          if (!deliver(batch, first + i, static_cast<int>(begin + next - before))) return false;
+          const int number = static_cast<int>(next - before);
+          const uint32_t grid = offsets[i] / layout.bundle_rows + number;
+          const bool is_late = layout.is_late(layout.blocks_until(grid * layout.bundle_rows), own_blocks[i]);
+          if (which != Bundles::kAll && is_late != (which == Bundles::kLate)) continue;
+          if (!deliver(batch, first + i, number)) return false;
         }
         before = end;
       }
     }
     return true;
   };
-  const bool is_split = layout.world.nodes > 1 && layout.early_eighths < 8;
+  const bool is_split = layout.is_split();
   if (!visit_all(0, is_split ? Bundles::kEarly : Bundles::kAll)) return false;
   for (int batch = 1; batch < layout.num_batches(); ++batch) {
     if (!visit_all(batch, Bundles::kAll)) return false;
@@ -258,15 +265,14 @@ struct ExpertTile {
   int col_block = 0;
 };
 
-// Blocks of an expert that are visited one after the other: `blocks` of those from first_block on, which is the first
-// of the expert.
+// Blocks of an expert that are visited one after the other; first_block is the expert's first, as the rank numbers them.
 struct Segment {
   int number = 0;
   int expert = 0;  // of the rank
   int64_t first_row = 0;
   int64_t rows = 0;  // of the expert
   int first_block = 0;
-  Range blocks;
+  BlockRuns blocks;
 };
 
 // Calls visit(segment) for segments [begin, end) of the rank, in order, until it returns false.  A segment's number is
@@ -309,7 +315,7 @@ MK_HD bool for_each_segment(M& m, const Layout& layout, int begin, int end, Visi
 
 // Tile `number` of a walk, the one at `at` of the segment.
 MK_HD constexpr ExpertTile tile_of(const Layout& layout, const Segment& of, const GridPos& at, int64_t number) {
-  const int block = static_cast<int>(of.blocks.first) + at.row;
+  const int block = of.blocks.at(at.row);
   const Range range = block_range(of.rows, layout.tile_m, block);
   return {number, of.expert, of.first_block + block, of.first_row + range.first, static_cast<int>(range.count), at.col};
 }
@@ -324,7 +330,7 @@ MK_HD bool for_each_tile(M& m, const Layout& layout, const Post& post, Body&& bo
   int64_t next = first_turn(m, post);
   int64_t before = 0;  // tiles of the segments before
   return for_each_segment(m, layout, 0, layout.num_segments(), [&](const Segment& segment) {
-    const int blocks = static_cast<int>(segment.blocks.count);
+    const int blocks = segment.blocks.count;
     const int64_t end = before + int64_t{blocks} * layout.col_blocks();
     for (; next < end; next = next_turn(m, post, next)) {
       const GridPos at = banded(static_cast<int>(next - before), blocks, layout.col_blocks(), kBandBlocks);

@@ -85,16 +85,18 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, 
   for_each_tile(machine, p.layout, post, [&](const ExpertTile& tile) {
     const uint64_t due = rows_due(machine, p.layout, tile);
     const bool is_first = at.row < 0;
-    if (!is_first) job.load_rest(operands, at);
+    if (!is_first) job.load_rest(operands, at, [&] { machine.look(p.layout.arrived(tile.block), due); });
     at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
     if (is_first) job.prefetch_b(operands, at);
     alive = alive && load_step(machine, p.layout, tile, due);
     if (sm90::is_one_lane()) giver.give({at.row, tile.rows, at.col, alive});
     __syncwarp();
-    job.load_most(operands, at);
+    job.load_most(operands, at, [&] {
+      if constexpr (requires { machine.ask(); }) machine.ask();
+    });
     return true;
   });
-  if (at.row >= 0) job.load_rest(operands, at);
+  if (at.row >= 0) job.load_rest(operands, at, [] {});
   job.finish();
   if (sm90::is_one_lane()) giver.end();
   __syncwarp();

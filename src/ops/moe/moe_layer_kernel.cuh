@@ -7,15 +7,14 @@
 #pragma once
 
 #include "base/cuda_api.h"
+#include "ops/moe/layer_load.cuh"
 #include "ops/moe/moe_layer_body.cuh"
 #include "ops/moe/moe_layer_protocol.h"
 #include "ops/moe/moe_layer_sm90.h"
 #include "ops/moe/moe_sm90.h"
 #include "ops/moe/own_sums.cuh"
 #include "ops/moe/stored_tiles.cuh"
-#include "target/sm90/claiming_machine.cuh"
 #include "target/sm90/communication_block.cuh"
-#include "target/sm90/gemm_load.cuh"
 #include "target/sm90/gemm_mixed_maths.cuh"
 #include "target/sm90/gemm_store.cuh"
 #include "target/sm90/sm90_machine.cuh"
@@ -91,27 +90,13 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
     if (is_second) return {&p.activations, &p.w2, sm90::blocks_of_k<Config>(p.layout.inter)};
     return {&p.rows, &p.w13, sm90::blocks_of_k<Config>(p.layout.k), /*is_gated=*/true};
   };
-  bool was_second = false;
-  sm90::TileCoords at{.row = -1};  // of the tile before
-  const auto load_rest = [&] {
-    if (at.row >= 0) job.load_rest(operands(was_second), at);
-  };
-  int band = -1;
-  for_each_tile(machine, p.layout, post, [&](const LayerTile& tile) {
-    const uint64_t due = tile.is_second ? 0 : rows_due(machine, p.layout, tile);
-    load_rest();
-    if (tile.is_second && !was_second && sm90::is_one_lane()) giver.give({.is_turn = true});
-    was_second = tile.is_second;
-    const bool is_first = at.row < 0;
-    at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
-    if (is_first) job.prefetch_b(operands(tile.is_second), at);
-    alive = alive && load_step(machine, p.layout, tile, due, band);
-    if (sm90::is_one_lane()) giver.give({tile, alive});
+  const auto give = [&](const QueuedLayerTile& next) {
+    if (sm90::is_one_lane()) giver.give(next);
     __syncwarp();
-    job.load_most(operands(tile.is_second), at);
-    return true;
-  });
-  load_rest();
+  };
+  load_layer_tiles<Config>(
+      machine, p.layout, post, job, operands, [&] { give({.is_turn = true}); },
+      [&](const LayerTile& tile, bool is_here) { give({tile, is_here}); }, alive);
   job.finish();
   if (sm90::is_one_lane()) giver.end();
   __syncwarp();

@@ -35,11 +35,19 @@
 
 namespace mk::moe {
 
+// Blocks, as the rank numbers them, whose tiles take turns.
+struct Band {
+  BlockRuns blocks;
+  int first = 0;  // of `blocks`
+  int count = 1;
+
+  MK_HD constexpr int at(int i) const { return blocks.at(first + i); }
+};
+
 // A tile of either GEMM.
 struct LayerTile : ExpertTile {
   bool is_second = false;
-  int band = 0;  // first of the blocks whose tiles take turns with this one's
-  int band_blocks = 1;
+  Band band;
 };
 
 // Segments go in groups; a group has at least group_tiles tiles of the first GEMM, or is the last.
@@ -68,14 +76,15 @@ MK_HD bool for_each_tile(M& m, const LayerLayout& layout, const Post& post, Body
   const auto walk = [&](int first, int last, bool is_second) {
     const int cols = is_second ? layout.col_blocks() : layout.act_blocks();
     return for_each_segment(m, layout, first, last, [&](const Segment& segment) {
-      const int blocks = static_cast<int>(segment.blocks.count);
+      const int blocks = segment.blocks.count;
+      BlockRuns in_rank = segment.blocks;
+      in_rank.first += segment.first_block;
       const int64_t end = before + int64_t{blocks} * cols;
       for (; next < end; next = next_turn(m, post, next)) {
         const GridPos at = banded(static_cast<int>(next - before), blocks, cols, kBandBlocks);
         const int band = at.row / kBandBlocks * kBandBlocks;
         const LayerTile tile{tile_of(layout, segment, at, next), is_second,
-                             segment.first_block + static_cast<int>(segment.blocks.first) + band,
-                             min_of(kBandBlocks, blocks - band)};
+                             Band{in_rank, band, min_of(kBandBlocks, blocks - band)}};
         if (!body(tile)) return false;
       }
       before = end;
@@ -105,11 +114,12 @@ MK_HD bool load_step(M& m, const LayerLayout& layout, const LayerTile& tile, uin
     return load_step(m, static_cast<const Layout&>(layout), static_cast<const ExpertTile&>(tile), due_rows);
   }
   const auto due = [&](int i) {
-    return DueWait{layout.activated(tile.band + i), layout.plan_at(m.rank(), layout.due_word(tile.band + i)),
+    const int block = tile.band.at(i);
+    return DueWait{layout.activated(block), layout.plan_at(m.rank(), layout.due_word(block)),
                    static_cast<uint64_t>(layout.act_blocks())};
   };
-  if (tile.band != band && !wait_each_due(m, tile.band_blocks, due, tile.number)) return false;
-  band = tile.band;
+  if (tile.band.at(0) != band && !wait_each_due(m, tile.band.count, due, tile.number)) return false;
+  band = tile.band.at(0);
   m.load(layout.activation_at(m.rank(), tile.row), tile.rows * layout.act_bytes());
   return true;
 }

@@ -94,6 +94,18 @@ struct RankCut {
   MK_HD constexpr bool keeps(uint32_t of, uint32_t place) const { return of < slot || (of == slot && place < kept); }
 };
 
+// Blocks of an expert: of each eight that follow each other, from `first` on, the first `run`.  A rank's rows fill blocks
+// that follow each other, so a part of the blocks that has some of each eight has some of every rank.
+struct BlockRuns {
+  static constexpr int kEight = 8;
+
+  int first = 0;
+  int count = 0;
+  int run = kEight;
+
+  MK_HD constexpr int at(int i) const { return first + i / run * kEight + i % run; }
+};
+
 struct Layout {
   enum : int { kDispatch, kSend, kCompute };
   static constexpr std::array<RoleName, 3> kRoles = {{{"dispatch", "row"}, {"send", "chunk"}, {"compute", "tile"}}};
@@ -114,7 +126,7 @@ struct Layout {
   int tile_n = 1;
   int phase_tokens = 1;
   int slice_tokens = 1;   // at most phase_tokens
-  int early_eighths = 8;  // of the blocks of own tokens: these are computed before what crosses, the rest after it
+  int early_eighths = 8;  // so many of each eight blocks of own tokens are computed before what crosses, the rest after
   int chunk_rows = 1;
   int bundle_rows = 1;  // divides tile_m, at most kMostValues
   Roster roles;
@@ -184,26 +196,31 @@ struct Layout {
   MK_HD constexpr int num_passes() const { return world.nodes == 1 ? 1 : num_phases() + 2; }
   MK_HD constexpr int num_segments() const { return num_passes() * local_experts(); }  // a pass over an expert is one
   MK_HD constexpr int phase_of_pass(int pass) const { return pass - 1; }
-  MK_HD constexpr Range blocks_of_pass(int pass, uint32_t rows, uint32_t own, uint32_t end_before, uint32_t end) const {
+  MK_HD constexpr BlockRuns blocks_of_pass(int pass, uint32_t rows, uint32_t own, uint32_t end_before,
+                                           uint32_t end) const {
     const int blocks = blocks_until(rows + tile_m - 1);
-    const int own_blocks = own == rows ? blocks : blocks_until(own);
-    const int early = early_blocks(own_blocks);
-    if (pass == 0) return {0, early};
+    const int own_blocks = own_blocks_of(rows, own);
+    if (pass == 0 && !is_split()) return {0, own_blocks};
+    const int eight = BlockRuns::kEight;
+    const int early = own_blocks / eight * early_eighths + min_of(own_blocks % eight, early_eighths);
+    if (pass == 0) return {0, early, max_of(1, early_eighths)};
     const int phase = phase_of_pass(pass);
-    if (phase == num_phases()) return {early, own_blocks - early};
+    if (phase == num_phases()) {
+      return is_split() ? BlockRuns{early_eighths, own_blocks - early, eight - early_eighths} : BlockRuns{};
+    }
     const int first = phase == 0 ? own_blocks : max_of(own_blocks, blocks_until(end_before));
     const int last = phase == last_phase() ? blocks : max_of(own_blocks, blocks_until(end));
     return {first, last - first};
   }
   MK_HD constexpr int blocks_until(uint32_t rows) const { return by.tile_m.quotient(static_cast<int>(rows)); }
-  MK_HD constexpr int early_blocks(int own_blocks) const {
-    return world.nodes == 1 ? own_blocks : (own_blocks * early_eighths + 7) / 8;
+  // Those that have rows of own tokens only.
+  MK_HD constexpr int own_blocks_of(uint32_t rows, uint32_t own) const {
+    return own == rows ? blocks_until(rows + tile_m - 1) : blocks_until(own);
   }
-  // Of `bundles` of own tokens, whose rows begin at `offset`: those for blocks of the first pass.
-  MK_HD constexpr uint32_t early_bundles(uint32_t rows, uint32_t own, uint32_t offset, uint32_t bundles) const {
-    const auto early = static_cast<uint32_t>(blocks_of_pass(0, rows, own, 0, 0).count * (tile_m / bundle_rows));
-    const uint32_t before = offset / bundle_rows;
-    return early < before ? 0 : min_of(bundles, early - before);
+  // Whether some own blocks wait until what crosses is computed, and whether such a block does.
+  MK_HD constexpr bool is_split() const { return world.nodes > 1 && early_eighths < BlockRuns::kEight; }
+  MK_HD constexpr bool is_late(int block, int own_blocks) const {
+    return block < own_blocks && block % BlockRuns::kEight >= early_eighths;
   }
 
   // Of another node, as `rank` numbers them.
@@ -304,8 +321,8 @@ struct Layout {
   //   [node_experts][4]                 of each expert of the node: first row, rows, first block, rows of own tokens
   //   [phases][local_experts]           of each expert of this rank: where rows up to each phase end, from its first on
   //   [batches][node_experts]           bundles of each visit, see visit
-  //   [batches][node_experts][4]        of each visit: first in the list, offset in the expert's rows, rows; and, of
-  //                                     own tokens, how many bundles are for blocks of the first pass
+  //   [batches][node_experts][4]        of each visit: first in the list, offset in the expert's rows, rows; and how
+  //                                     many blocks of the expert have rows of own tokens only
   //   [max_blocks][2]                   rows that were ever due in each block of this rank, low word first
   MK_HD constexpr int num_planners() const { return min_of(roles.count(kDispatch), num_batches()); }
   MK_HD constexpr uint64_t status_word() const { return 0; }

@@ -131,7 +131,7 @@ void write_batch(const Layout& layout, int rank, int batch, Counts counts, uint3
     uint32_t& bundles = plan[layout.bundles_word(batch, visit)];
     bundles = rows == 0 ? 0 : ceil_div(offset + rows, height) - offset / height;
     const auto all = static_cast<uint32_t>(rows_for(layout, counts, expert));
-    words[3] = step == 0 ? layout.early_bundles(all, own_rows(layout, node, counts, expert), offset, bundles) : 0;
+    words[3] = static_cast<uint32_t>(layout.own_blocks_of(all, own_rows(layout, node, counts, expert)));
     listed += pairs_of(layout, own, expert);
   }
 }

@@ -88,9 +88,9 @@ class PlanWarp {
             pairs(expert, [&](int rank) { return layout_.phase_before(node_, rank, of.rank, of.phase); });
         const int visit = layout_.visit_of_expert(view_.rank, in_node);
         const uint32_t bundles = rows == 0 ? 0 : ceil_div(offset + rows, height) - offset / height;
-        const uint32_t early = of.step == 0 ? layout_.early_bundles(rows_[expert], own_[in_node], offset, bundles) : 0;
+        const auto own_blocks = static_cast<uint32_t>(layout_.own_blocks_of(rows_[expert], own_[in_node]));
         *reinterpret_cast<uint4*>(plan_ + layout_.source_word(batch, visit)) = {own_listed + skipped, offset, rows,
-                                                                                early};
+                                                                                own_blocks};
         plan_[layout_.bundles_word(batch, visit)] = bundles;
       }
       listed += __reduce_add_sync(~0u, all);

@@ -21,18 +21,25 @@ class ClaimingMachine : public Sm90Machine<WarpCrew> {
 
   // 0 at first.  How many there are differs from launch to launch, so the word carries the epoch in its upper half.
   __device__ int64_t claim() {
-    uint64_t claimed = 0;
+    if (!has_asked_) ask();
+    has_asked_ = false;
+    return static_cast<int64_t>(__shfl_sync(0xffffffffu, claimed_, 0) & 0xffffffffu);
+  }
+  // For what the next claim() returns: the answer takes most of a microsecond, and this does not wait for it.
+  __device__ void ask() {
     if (threadIdx.x % 32 == 0) {
       if (!has_claimed_) SystemAtomics::raise_relaxed(word_, epoch() << 32);
-      claimed = SystemAtomics::add_relaxed(word_, 1);
+      claimed_ = SystemAtomics::add_relaxed(word_, 1);
     }
     has_claimed_ = true;
-    return static_cast<int64_t>(__shfl_sync(0xffffffffu, claimed, 0) & 0xffffffffu);
+    has_asked_ = true;
   }
 
  private:
   uint64_t* const word_;
+  uint64_t claimed_ = 0;  // of the first lane
   bool has_claimed_ = false;
+  bool has_asked_ = false;
 };
 
 }  // namespace mk::sm90

@@ -53,6 +53,16 @@ class Sm90Machine {
     return true;
   }
 
+  // Looks whether a wait for that would return at once.  If so, it will, without another look.
+  __device__ void look(uint32_t signal, uint64_t wanted) {
+    const uint64_t* const word = view_.windows.resolve(view_.world, view_.rank, signal);
+    if (!crew_.leader_says(crew_.is_leader() && SystemAtomics::load_acquire(word) >= wanted)) return;
+    rows_before_async_reads();
+    has_released_ = false;
+    last_signal_ = signal;
+    last_wanted_ = wanted;
+  }
+
   __device__ bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return wait(signal, wanted, subject); }
   __device__ bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return wait(signal, stamp, subject); }
 
