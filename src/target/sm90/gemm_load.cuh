@@ -93,9 +93,7 @@ class LoadJob {
   __device__ void prefetch_b(const TileOperands& of, const TileCoords& at) {
     constexpr int kBlocks = 8;
     if (is_one_lane()) {
-      for (int block = 0; block < min_of(kBlocks, of.k_blocks); ++block) {
-        for_each_box_of_b(of, at, block, [&](const auto& from, int) { prefetch_box(of.b, from); });
-      }
+      for (int block = 0; block < min_of(kBlocks, of.k_blocks); ++block) prefetch_b(of, at, block);
     }
     __syncwarp();
   }
@@ -182,31 +180,38 @@ class LoadJob {
   }
 
   __device__ void load_b(const TileOperands& of, const TileCoords& at, int block, int stage) {
-    for_each_box_of_b(of, at, block, [&](const auto& from, int to) { load_box(of.b, stage, to, from); });
-  }
-
-  // Calls body(from, to) for boxes of B: coordinates of the map, and where it goes in a stage.
-  template <class Body>
-  __device__ void for_each_box_of_b(const TileOperands& of, const TileCoords& at, int block, const Body& body) {
     const int k = block * Config::kTileK;
     const int first = Config::kCluster > 1 ? static_cast<int>(block_in_cluster()) * kCols : 0;
     if (kMayGate && of.is_gated) {
       const int32_t from[5] = {k, 0, 0, at.col / (2 * GatedColumns::kTurn), at.b_shard};
-      body(from, 0);
+      ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.b[stage], of.b, from,
+                                &shared_.full[stage]);
     } else if constexpr (kOrder == BOrder::kNK) {
       const int32_t from[3] = {k, at.col + first, at.b_shard};
-      body(from, first * Config::kTileK);
+      load_box(of.b, stage, first * Config::kTileK, from);
     } else {
 #pragma unroll
       for (int box = 0; box < kCols; box += Config::kBox) {
         const int32_t from[3] = {at.col + first + box, k, at.b_shard};
-        body(from, (first + box) * Config::kTileK);
+        load_box(of.b, stage, (first + box) * Config::kTileK, from);
       }
     }
   }
 
-  template <int kDims>
-  __device__ void load_box(const CUtensorMap* map, int stage, int to, const int32_t (&from)[kDims]) {
+  // Coordinates as in load_b.
+  __device__ static void prefetch_b(const TileOperands& of, const TileCoords& at, int block) {
+    static_assert(Config::kCluster == 1);
+    const int k = block * Config::kTileK;
+    if (kMayGate && of.is_gated) {
+      prefetch_box(of.b, {k, 0, 0, at.col / (2 * GatedColumns::kTurn), at.b_shard});
+    } else if constexpr (kOrder == BOrder::kNK) {
+      prefetch_box(of.b, {k, at.col, at.b_shard});
+    } else {
+      for (int box = 0; box < kCols; box += Config::kBox) prefetch_box(of.b, {at.col + box, k, at.b_shard});
+    }
+  }
+
+  __device__ void load_box(const CUtensorMap* map, int stage, int to, const int32_t (&from)[3]) {
     uint64_t* full = &shared_.full[stage];
     Element* b = shared_.b[stage] + to;
     if constexpr (Config::kCluster > 1) {
