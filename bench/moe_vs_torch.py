@@ -67,7 +67,7 @@ class Ours:
 
 
 def times(calls, rounds):
-    """Median microseconds of each call on the GPU, in turns.  It is queued behind a pause: the host's time is not in it."""
+    """Median microseconds of each call on the GPU, in turns, queued behind a pause: without the host's time."""
     pause_cycles = 2_000_000
     taken = {name: [] for name in calls}
     for turn in range(rounds + 3):

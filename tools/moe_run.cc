@@ -2,7 +2,6 @@
 // tools/moe_run.cc — see moe_run.h.
 #include "moe_run.h"
 
-#include <numeric>
 #include <stdexcept>
 
 #include "launches.h"
@@ -69,7 +68,9 @@ int64_t ToldDrops::count_wrong(runtime::Device& device, const MoePairs& pairs, i
   const auto count_different = [&](const runtime::Buffer& buffer, const std::vector<int32_t>& right) {
     std::vector<int32_t> seen(right.size());
     if (!seen.empty()) device.download(seen.data(), buffer.as(), seen.size() * sizeof(int32_t));
-    return std::inner_product(seen.begin(), seen.end(), right.begin(), int64_t{0}, std::plus<>(), std::not_equal_to<>());
+    int64_t wrong = 0;
+    for (std::size_t i = 0; i < seen.size(); ++i) wrong += seen[i] != right[i];
+    return wrong;
   };
   return count_different(*routed_, {ids.begin(), ids.end()}) + count_different(*dropped_, pairs.dropped(rank));
 }

@@ -39,7 +39,7 @@ struct MoeFields {
   int topk = 0;
   Routing routing = Routing::kUniform;
   Direction direction = Direction::kForward;
-  float clamp = 0;             // of a layer's activation; 0: none
+  float clamp = 0;                       // of a layer's activation; 0: none
   std::optional<int64_t> max_rows = {};  // of a rank: what is more is dropped; empty: as many as are routed to it
   double crossing_tokens = 0;            // of a rank and launch, on average: once to each node
   double dropped_pairs = 0;              // likewise

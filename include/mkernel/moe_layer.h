@@ -34,12 +34,12 @@ namespace mk {
 struct MoeLayerShape {
   int64_t hidden = 0;
   int64_t inter = 0;
-  int experts = 0;             // of the world: a multiple of its size
-  int topk = 0;                // at most `experts`, and at most 64
-  int64_t max_tokens = 0;      // that a rank may bring
-  int64_t max_rows = 0;        // that a rank may get
-  float activation_clamp = 0;  // 0 or infinity: none
-  int shared = 0;              // experts of each rank that all its tokens go to; with topk at most 64
+  int experts = 0;                              // of the world: a multiple of its size
+  int topk = 0;                                 // at most `experts`, and at most 64
+  int64_t max_tokens = 0;                       // that a rank may bring
+  int64_t max_rows = 0;                         // that a rank may get
+  float activation_clamp = 0;                   // 0 or infinity: none
+  int shared = 0;                               // experts of each rank that all its tokens go to; with topk at most 64
   MoeOverflow overflow = MoeOverflow::kRefuse;  // kDrop: rows of shared experts are never dropped, and must fit
 };
 

@@ -2,8 +2,8 @@
 // base/macros.h — the only place that asks which compiler is running.
 //
 // MK_HD marks a function that host and device code both call.  MK_PROTOCOL stands on the line above a
-// template over a machine: it may call what only one side has, because only that side instantiates it.  MK_INLINE is for
-// a large function with one caller: as a call it would need its arguments in memory, a machine and its state among them.
+// template over a machine: it may call what only one side has, because only that side instantiates it.  MK_INLINE is
+// for a large function with one caller: as a call it would need its arguments, a machine's state among them, in memory.
 #pragma once
 
 #ifdef __CUDACC__

@@ -156,7 +156,8 @@ TEST(MoeDropArgs, NothingIsToldWhereNothingIsDropped) {
   MoeLaunch launch(world, MoeLaunchData(moe_problem({1, 2}, 2, 2, 12), Routing::kUniform, 9));
   int32_t word = 0;
   launch.args()[1].dropped = &word;
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"dropped of rank 1 is set", "kDrop"}, [&] { launch.enqueue(world); }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument, {"dropped of rank 1 is set", "kDrop"}, [&] { launch.enqueue(world); }));
   launch.args()[1].routed_idx = &word;
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"routed_idx of rank 1 is set"}, [&] { launch.enqueue(world); }));
   moe::Problem odd = moe_problem({1, 2}, 2, 2, 12);

@@ -93,8 +93,8 @@ TEST(MoePasses, VisitEveryBlockOnceAndNoneBeforeItsRowsHaveArrived) {
   }
 }
 
-// Ranks of a node fill blocks one after the other.  If one rank had all early ones, others would have no rows to deliver
-// at first.
+// Ranks of a node fill blocks one after the other.  If one rank had all early ones, others would have no rows to
+// deliver at first.
 TEST(MoePasses, EveryRankHasItsShareOfTheEarlyBlocks) {
   moe::Layout layout = moe::make_layout(moe_problem({2, 4}, 1, 1, 8), {.tile_m = 1}, {{1}, {1}, {1}});
   layout.early_eighths = 4;

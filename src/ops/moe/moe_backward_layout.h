@@ -9,8 +9,8 @@
 
 namespace mk::moe {
 
-constexpr uint32_t kScaledWindow = kFirstLayerWindow + 8;  // [row] weight · silu(gate) ∘ up
-constexpr uint32_t kPartsWindow = kFirstLayerWindow + 9;   // [row][act_blocks] fp32: parts of the row's score
+constexpr uint32_t kScaledWindow = kFirstLayerWindow + 8;   // [row] weight · silu(gate) ∘ up
+constexpr uint32_t kPartsWindow = kFirstLayerWindow + 9;    // [row][act_blocks] fp32: parts of the row's score
 constexpr uint32_t kScoresWindow = kFirstLayerWindow + 10;  // [row] fp32: the score
 
 enum : int { kDoutPart, kXPart };  // of a token

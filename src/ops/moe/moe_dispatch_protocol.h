@@ -265,7 +265,8 @@ struct ExpertTile {
   int col_block = 0;
 };
 
-// Blocks of an expert that are visited one after the other; first_block is the expert's first, as the rank numbers them.
+// Blocks of an expert that are visited one after the other.  first_block is the expert's first, as the rank numbers
+// them.
 struct Segment {
   int number = 0;
   int expert = 0;  // of the rank

@@ -96,7 +96,10 @@ __device__ void load_tiles(const LayerParams<Pace>& p, const Post& post, int wor
   };
   load_layer_tiles<Config>(
       machine, p.layout, post, job, operands, [&] { give({.is_turn = true}); },
-      [&](const LayerTile& tile, bool is_here) { give({tile, is_here}); }, alive);
+      [&](const LayerTile& tile, bool is_here) {
+        give({tile, is_here});
+      },
+      alive);
   job.finish();
   if (sm90::is_one_lane()) giver.end();
   __syncwarp();

@@ -20,9 +20,13 @@ struct LayerProblem {
   // The dispatch of its tokens.  There shared experts are experts, and all tokens name them in slots of their own.
   Problem dispatch() const {
     Problem all{world, {}, dtype};
-    all.shape = {
-        shape.hidden,     shape.hidden,  shape.experts + shape.shared * world.size(), shape.topk + shape.shared,
-        shape.max_tokens, shape.max_rows, shape.overflow};
+    all.shape = {shape.hidden,
+                 shape.hidden,
+                 shape.experts + shape.shared * world.size(),
+                 shape.topk + shape.shared,
+                 shape.max_tokens,
+                 shape.max_rows,
+                 shape.overflow};
     all.shared = shape.shared;
     return all;
   }

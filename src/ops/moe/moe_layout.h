@@ -94,8 +94,8 @@ struct RankCut {
   MK_HD constexpr bool keeps(uint32_t of, uint32_t place) const { return of < slot || (of == slot && place < kept); }
 };
 
-// Blocks of an expert: of each eight that follow each other, from `first` on, the first `run`.  A rank's rows fill blocks
-// that follow each other, so a part of the blocks that has some of each eight has some of every rank.
+// Blocks of an expert: of each eight that follow each other, from `first` on, the first `run`.  A rank's rows fill
+// blocks that follow each other, so a part of the blocks that has some of each eight has some of every rank.
 struct BlockRuns {
   static constexpr int kEight = 8;
 
@@ -113,7 +113,7 @@ struct Layout {
   WorldShape world;
   int experts = 1;
   int topk = 1;
-  int shared = 0;  // the last experts of each rank, which all its tokens name in their last slots; callers do not
+  int shared = 0;      // the last experts of each rank, which all its tokens name in their last slots; callers do not
   bool drops = false;  // pairs that do not fit; else the launch is refused
   int64_t max_tokens = 1;
   int64_t max_rows = 1;

@@ -23,8 +23,8 @@ __device__ inline uint32_t sum_before(uint32_t value) {
   return sum - value;
 }
 
-// Lanes that have the same value, below 2^bits, as this one.  __match_any_sync takes 390 cycles if all values differ (on
-// an H200), and each ballot of this a few.
+// Lanes that have the same value, below 2^bits, as this one.  On an H200 __match_any_sync takes 390 cycles if all
+// values differ, and each ballot of this a few.
 __device__ inline uint32_t lanes_with_same(uint32_t value, int bits) {
   uint32_t same = ~0u;
   for (int bit = 0; bit < bits; ++bit) {

@@ -133,9 +133,9 @@ const char* key_of(MoeOverflow overflow) { return overflow == MoeOverflow::kDrop
 
 std::string plan_key(const Problem& problem, const std::string& roles) {
   const MoeShape& shape = problem.shape;
-  return fmt::format("moe_dispatch_gemm {} tokens {} rows{} {}x{} top {} of {} {} {}", shape.max_tokens,
-                     shape.max_rows, key_of(shape.overflow), shape.hidden, shape.n, shape.topk, shape.experts,
-                     name_of(problem.dtype), roles);
+  return fmt::format("moe_dispatch_gemm {} tokens {} rows{} {}x{} top {} of {} {} {}", shape.max_tokens, shape.max_rows,
+                     key_of(shape.overflow), shape.hidden, shape.n, shape.topk, shape.experts, name_of(problem.dtype),
+                     roles);
 }
 
 }  // namespace mk::moe

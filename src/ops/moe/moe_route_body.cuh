@@ -50,8 +50,9 @@ class RouteBody : public DropWarp {
       const int next = (phase + 1) * layout_.slices_per_phase();
       return next < num_slices() ? totals + (1 + next) * size : totals;
     };
-    for_each_word(layout_.num_phases() * size, [&](int i) { return up_to_end(i / size) + i % size; },
-                  [&](int i, uint32_t value) { counts[i] = value; });
+    for_each_word(
+        layout_.num_phases() * size, [&](int i) { return up_to_end(i / size) + i % size; },
+        [&](int i, uint32_t value) { counts[i] = value; });
     uint32_t pairs = 0;
     for (int first = 0; first < layout_.experts; first += 32) {
       const int expert = first + lane();

@@ -14,8 +14,8 @@ namespace mk::sm90 {
 
 // One warp is `worker`: it prepares its pieces and calls work(machine, post, pieces).
 template <class Pace, class Work>
-__device__ __forceinline__ void run_worker(const RankView& view, const Post& post, int worker, const typename Pace::Setting& pace,
-                           const BulkPieces& pieces, Work&& work) {
+__device__ __forceinline__ void run_worker(const RankView& view, const Post& post, int worker,
+                                           const typename Pace::Setting& pace, const BulkPieces& pieces, Work&& work) {
   const bool is_first_lane = threadIdx.x % 32 == 0;
   if (is_first_lane) BulkCopier::prepare(pieces);
   __syncwarp();

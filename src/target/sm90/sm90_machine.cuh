@@ -17,6 +17,7 @@
 #include "target/sm90/pace.cuh"
 #include "target/sm90/ptx.cuh"
 #include "target/sm90/rank_words.h"
+#include "target/sm90/row_copies.cuh"
 #include "target/sm90/stop_look.cuh"
 #include "target/sm90/values_of.cuh"
 #include "target/sm90/warp_crew.cuh"
@@ -176,8 +177,7 @@ class Sm90Machine {
     nvlink_bytes_ += bytes;
   }
 
-  // A lane for each piece of the buffer: one thread takes longer to issue copies than they take.  All have landed when
-  // this returns.
+  // All have landed when this returns.
   template <class FromAt>
   __device__ void copy_rows(const Place& to, int rows, uint64_t bytes,
                             const FromAt& from_at) requires std::same_as<C, WarpCrew> {
@@ -190,28 +190,8 @@ class Sm90Machine {
         nvlink_bytes_ += rows * bytes;
       }
     }
-    const uint32_t copied = crew_.leaders(copier_.num_copied());
-    const uint32_t piece = copier_.piece_bytes(bytes);
-    const uint32_t per_row = static_cast<uint32_t>(ceil_div<uint64_t>(bytes, piece));
-    const uint32_t total = rows * per_row;
-    std::byte* const out = view_.windows.resolve(view_.world, to);
-    const uint32_t lane = threadIdx.x % 32;
-    for (uint32_t begun = 0; begun < total; begun += BulkPieces::kPieces) {
-      const uint32_t number = min_of(begun + lane, total - 1);
-      const uint32_t row = number / per_row;
-      const uint64_t offset = uint64_t{number - row * per_row} * piece;
-      const std::byte* const from = view_.windows.resolve(view_.world, from_at(static_cast<int>(row)));
-      if (lane < BulkPieces::kPieces && begun + lane < total) {
-        const uint32_t size = copier_.piece_bytes(bytes - offset);
-        copier_.finish_reads();
-        copier_.continue_at(copied + number);
-        copier_.load(from + offset, size);
-        copier_.store(out + row * bytes + offset, size);
-      }
-    }
-    copier_.finish();
-    crew_.sync();
-    copier_.continue_at(copied + total);
+    const auto source_of = [&](int row) { return view_.windows.resolve(view_.world, from_at(row)); };
+    copy_rows_of_lanes(copier_, view_.windows.resolve(view_.world, to), rows, bytes, source_of);
   }
 
   // The crew's threads have written by themselves: after the barrier the leader's next release covers all
