@@ -6,7 +6,9 @@
 #
 # BEFORE and AFTER are build folders.  Each round runs both builds, process after process, and swaps who is first.  A
 # row has the medians over the rounds of each build's time and the ratio before / after; below each part stand the
-# geometric mean and the least ratio.  --json appends every line that the programs wrote, with `build` and `round`.
+# geometric mean and the least ratio.  The GEMM's ratio is of times over cuBLAS's in the same process: clocks of large
+# shapes differ from one process to the next.  --json appends every line that the programs wrote, with `build` and
+# `round`.
 import argparse
 import json
 import statistics
@@ -63,19 +65,24 @@ def time_of(line):
     return line["time_us"] if line.get("bench") == "gemm_vs_cublas" else line["fused_us"]
 
 
+def cost_of(line):
+    return line["time_us"] / line["cublas_us"] if line.get("bench") == "gemm_vs_cublas" else line["fused_us"]
+
+
 def run_part(part, builds, rounds, keep):
-    times = {}
+    rows = {}
     for number in range(rounds):
         order = ["before", "after"] if number % 2 == 0 else ["after", "before"]
         for which in order:
             for line in lines_of(PARTS[part](builds[which])):
-                times.setdefault(row_name(line), {"before": [], "after": []})[which].append(time_of(line))
+                rows.setdefault(row_name(line), {"before": [], "after": []})[which].append(line)
                 keep({**line, "build": which, "round": number})
     ratios = []
-    for name, of in times.items():
-        before, after = statistics.median(of["before"]), statistics.median(of["after"])
-        ratios.append(before / after)
-        print(f"{name:44} {before:10.2f} {after:10.2f} {before / after:7.3f}")
+    for name, of in rows.items():
+        def median(which, value_of, of=of):
+            return statistics.median(map(value_of, of[which]))
+        ratios.append(median("before", cost_of) / median("after", cost_of))
+        print(f"{name:44} {median('before', time_of):10.2f} {median('after', time_of):10.2f} {ratios[-1]:7.3f}")
     mean = statistics.geometric_mean(ratios)
     print(f"{part}: {len(ratios)} rows, geometric mean {mean:.4f}, least {min(ratios):.4f}", flush=True)
 

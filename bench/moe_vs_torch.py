@@ -112,13 +112,14 @@ def measure(library, case, options):
             sys.exit(f"{name}: wrong in {(~torch.isclose(y, expected, rtol=2e-2, atol=1)).sum().item()} elements")
     calls |= {"torch": lambda: torch._grouped_mm(gathered, right, offs=ends),
               "gather": lambda: torch.index_select(x, 0, sources),
-              "dense": lambda: torch.mm(gathered, dense)}
+              "dense": lambda: torch.mm(gathered, dense),
+              "read": lambda: w.view(torch.float32).sum()}  # the weights, once
     took = times(calls, options.rounds)
     ours.synchronize()
     ours.close()
     flops = 2 * rows * hidden * n
     row = {"bench": "moe_vs_torch", "case": name, "tflops": {k: round(flops / v / 1e6, 1) for k, v in took.items()
-                                                             if k != "gather"},
+                                                             if k not in ("gather", "read")},
            "us": {k: round(v, 1) for k, v in took.items()}, "ratio": round(took["torch"] / took["ours"], 3),
            "ratio_with_gather": round((took["torch"] + took["gather"]) / took["ours"], 3),
            "weights_us_at_4.8TB/s": round(experts * hidden * n * 2 / 4.8e6, 1)}

@@ -118,8 +118,6 @@ struct NoBody {
   template <class M>
   void sum(M&, const moe::Table&, int) {}
   template <class M>
-  void sum_one(M&, const moe::Table&) {}
-  template <class M>
   void tally(M&, int) {}
   template <class M>
   void claim(M&) {}

@@ -30,7 +30,7 @@ __device__ __forceinline__ bool load_layer_tiles(sm90::ClaimingMachine& machine,
     was_second = tile.is_second;
     const bool is_first = at.row < 0;
     at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
-    if (is_first) job.prefetch_b(operands(tile.is_second), at);
+    if (is_first) job.begin_b(operands(tile.is_second), at);
     alive = alive && load_step(machine, layout, tile, due, band);
     give(tile, alive);
     job.load_most(operands(tile.is_second), at, [&] { machine.ask(); });

@@ -46,11 +46,9 @@ Cut cut_on(DeviceKind device, const Problem& problem, const Roster& roles) {
   cut.bundle_rows = rows >= 128 ? 32 : rows >= 64 ? 16 : 8;
   const int64_t senders = std::max(1, roles.count(Layout::kSend));
   cut.chunk_rows = static_cast<int>(std::min<int64_t>(32, ceil_div(shape.max_tokens, 2 * senders)));
-  // Four slices for each worker that lists, which the first does not, so that none has much more than others.  But to
-  // count a few hundred pairs takes no longer than to wait for others.
+  // Four slices for each worker that lists, which the first does not, so that none has much more than others.
   const int64_t listing = std::max(1, roles.count(Layout::kDispatch) - 1);
-  const bool are_few = shape.max_tokens * shape.topk <= 512;
-  const int64_t least = are_few ? shape.max_tokens : ceil_div(64, shape.topk);
+  const int64_t least = ceil_div(64, shape.topk);
   cut.slice_tokens = static_cast<int>(std::max(ceil_div(shape.max_tokens, 4 * listing), least));
   if (expected <= 64) cut.tile_m = 64;
   return cut;

@@ -53,12 +53,6 @@ class HostPairs {
     write_word(m, word_of(table.totals_at(rank_), word), before);
   }
 
-  // All words of a table that has one slice, or none.
-  template <class M>
-  void sum_one(M& m, const Table& table) {
-    for (int word = 0; word < table.words; ++word) sum(m, table, word);
-  }
-
   template <class M>
   void claim(M& m) {
     const Place at = layout_.claims_at(rank_, rank_, m.epoch());

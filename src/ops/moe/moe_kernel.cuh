@@ -87,7 +87,7 @@ __device__ void load_tiles(const Params<Pace>& p, const Post& post, int worker, 
     const bool is_first = at.row < 0;
     if (!is_first) job.load_rest(operands, at, [&] { machine.look(p.layout.arrived(tile.block), due); });
     at = {.row = static_cast<int>(tile.row), .col = tile.col_block * Config::kTileN, .b_shard = tile.expert};
-    if (is_first) job.prefetch_b(operands, at);
+    if (is_first) job.begin_b(operands, at);
     alive = alive && load_step(machine, p.layout, tile, due);
     if (sm90::is_one_lane()) giver.give({at.row, tile.rows, at.col, alive});
     __syncwarp();

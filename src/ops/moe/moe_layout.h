@@ -177,7 +177,6 @@ struct Layout {
     const int rest = static_cast<int>(tokens) - whole * phase_tokens;
     return whole * slices_per_phase() + ceil_div(rest, slice_tokens);
   }
-  MK_HD constexpr bool has_one_slice() const { return num_slices(max_tokens) == 1; }
   MK_HD constexpr Range tokens_of_slice(int64_t tokens, int slice) const {
     const int phase = slice / slices_per_phase();
     const Range of_phase = block_range(tokens, phase_tokens, phase);

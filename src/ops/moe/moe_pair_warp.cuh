@@ -71,18 +71,6 @@ class PairWarp {
     m.store(table.totals_at(view_.rank), 0);  // inside a rank nothing is counted
   }
 
-  // All words of a table that has one slice, or none.
-  template <class M>
-  __device__ void sum_one(M& m, const Table& table) const {
-    uint32_t* const totals = words(table.totals_at(view_.rank));
-    uint32_t* const slice = words(table.slice_at(view_.rank, 0));
-    for (int i = lane(); i < table.words; i += 32) {
-      totals[i] = num_slices() > 0 ? slice[i] : 0;  // this lane has written it
-      slice[i] = 0;
-    }
-    m.store(table.totals_at(view_.rank), 0);
-  }
-
  protected:
   // How a warp goes through tokens: in steps of whole tokens, as many as fit, or of 32 slots of one token.
   struct Steps {

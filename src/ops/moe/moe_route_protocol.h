@@ -34,18 +34,13 @@ MK_HD bool wait_for_plan(M& m, const Layout& layout) {
 }
 
 // Counting sort of this rank's pairs by expert: workers count slices of tokens, sum experts over the slices, and list
-// their slices.  The first worker also tells all ranks the counts, and the first few make the plan.  If there is one
-// slice, the first worker does all that without waiting for others.
+// their slices.  The first worker also tells all ranks the counts, and the first few make the plan.
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD MK_INLINE bool count_pairs(M& m, const Layout& layout, const Post& post, Body& body) {
   const int slices = layout.num_slices(body.tokens());
   for (int slice = post.index; slice < slices; slice += post.count) body.count(m, slice);
   const Table histogram = layout.histogram();
-  if (layout.has_one_slice()) {
-    if (post.index == 0) body.sum_one(m, histogram);
-    return true;
-  }
   if (!join(m, post, layout.histograms())) return false;
   for (int word = post.index; word < histogram.words; word += post.count) body.sum(m, histogram, word);
   return join(m, post, layout.summed());
@@ -55,7 +50,7 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD MK_INLINE void list_pairs(M& m, const Layout& layout, const Post& post, Body& body) {
   const int slices = layout.num_slices(body.tokens());
-  const int apart = post.count > 1 && !layout.has_one_slice() ? 1 : 0;  // others list while the first one tells
+  const int apart = post.count > 1 ? 1 : 0;  // others list while the first one tells
   for (int slice = post.index - apart; slice >= 0 && slice < slices; slice += post.count - apart) body.list(m, slice);
   m.add(Signal{m.rank(), layout.listed()}, 1);
 }

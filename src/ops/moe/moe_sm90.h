@@ -14,7 +14,7 @@ namespace mk::moe {
 
 // Both have room for a worker inside.  Where experts have few rows their weights are most of what is read, and a wide
 // tile reads the rows less often.
-using MoeConfigs = std::tuple<sm90::GemmConfig<128, 256, 2, 1, 1>, sm90::GemmConfig<64, 256, 1, 1, 1>>;
+using MoeConfigs = std::tuple<sm90::GemmConfig<128, 256, 2, 1, 1>, sm90::GemmConfig<64, 256, 1, 1, 1, 4096>>;
 
 template <DType kDType, BOrder kOrder>
 struct MoeLauncher {

@@ -16,7 +16,8 @@ namespace mk::sm90 {
 
 constexpr int kSharedLimit = 232448;  // bytes a block of sm_90 may have
 
-template <int kM, int kN, int kAlongM, int kCtas, int kBuffers = 2>
+// kPiece: bytes of a piece of a worker's buffer.  One worker alone copies as fast as its pieces are large.
+template <int kM, int kN, int kAlongM, int kCtas, int kBuffers = 2, int kPiece = 2048>
 struct GemmConfig {
   static constexpr int kTileM = kM;  // of one block
   static constexpr int kTileN = kN;
@@ -37,7 +38,7 @@ struct GemmConfig {
   static constexpr int kStoreBuffers = kBuffers;  // boxes per consumer on their way out
 
   // With one of them there is room for the buffer of a worker beside the jobs (communication_block.cuh).
-  static constexpr int kInsidePieceBytes = kBuffers == 1 ? 2048 : 0;
+  static constexpr int kInsidePieceBytes = kBuffers == 1 ? kPiece : 0;
   static constexpr int kInsideBytes = kBuffers == 1 ? 7 * kInsidePieceBytes + 128 : 0;
 
   // The last box across a part may be narrow: C then leaves in one of so many columns, and as [K,N] B comes in

@@ -70,9 +70,9 @@ class LoadJob {
     __syncwarp();
   }
 
-  // The same in two parts, after meet(): most blocks of k, and the rest.  Between them the caller may look for the next
-  // tile, while those that are loaded are multiplied.  What takes a microsecond in each part is `meanwhile`: a few
-  // blocks before the end of the first, and before the last block.
+  // The same in two parts, after meet() and begin_b(): most blocks of k, and the rest.  Between them the caller may look
+  // for the next tile, while those that are loaded are multiplied.  What takes a microsecond in each part is
+  // `meanwhile`: a few blocks before the end of the first, and before the last block.
   template <class Meanwhile>
   __device__ void load_most(const TileOperands& of, const TileCoords& at, const Meanwhile& meanwhile) {
     const int early = max(0, first_of_rest(of) - 2);
@@ -88,12 +88,14 @@ class LoadJob {
     ++tiles_;
   }
 
-  // Brings the first blocks of k of B into the L2, while the caller waits for rows of A.  So many that those of all SMs
-  // take half of it.
-  __device__ void prefetch_b(const TileOperands& of, const TileCoords& at) {
-    constexpr int kBlocks = 8;
+  // Fills all stages with B of the first tile: its rows of A may come later.
+  __device__ void begin_b(const TileOperands& of, const TileCoords& at) {
     if (is_one_lane()) {
-      for (int block = 0; block < min_of(kBlocks, of.k_blocks); ++block) prefetch_b(of, at, block);
+#pragma unroll 1
+      for (int block = 0; block < min_of(Config::kStages, of.k_blocks); ++block) {
+        expect_block(block);
+        load_b(of, at, block, block);
+      }
     }
     __syncwarp();
   }
@@ -158,8 +160,13 @@ class LoadJob {
     static_assert(Config::kCluster == 1);
     if (is_one_lane()) {
       for (int block = first; block < last; ++block) {
-        wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
-        load_block(of, at, block);
+        if (tiles_ == 0 && block < Config::kStages) {  // see begin_b
+          load_expected_a(of, at, block, block);
+          ++cursor_;
+        } else {
+          wait_phase(&shared_.empty[cursor_.slot], cursor_.phase ^ 1);
+          load_block(of, at, block);
+        }
       }
     }
     __syncwarp();
@@ -173,10 +180,17 @@ class LoadJob {
   }
 
   __device__ void load_a(const TileOperands& of, const TileCoords& at, int block, int stage) {
-    uint64_t* full = &shared_.full[stage];
-    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, uint32_t{kBlockBytes});
+    expect_block(stage);
+    load_expected_a(of, at, block, stage);
+  }
+  __device__ void expect_block(int stage) {
+    ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, &shared_.full[stage],
+                                   uint32_t{kBlockBytes});
+  }
+  __device__ void load_expected_a(const TileOperands& of, const TileCoords& at, int block, int stage) {
     const int32_t from[3] = {block * Config::kTileK, at.row, at.a_shard};
-    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[stage], of.a, from, full);
+    ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, shared_.a[stage], of.a, from,
+                              &shared_.full[stage]);
   }
 
   __device__ void load_b(const TileOperands& of, const TileCoords& at, int block, int stage) {
@@ -195,19 +209,6 @@ class LoadJob {
         const int32_t from[3] = {at.col + first + box, k, at.b_shard};
         load_box(of.b, stage, (first + box) * Config::kTileK, from);
       }
-    }
-  }
-
-  // Coordinates as in load_b.
-  __device__ static void prefetch_b(const TileOperands& of, const TileCoords& at, int block) {
-    static_assert(Config::kCluster == 1);
-    const int k = block * Config::kTileK;
-    if (kMayGate && of.is_gated) {
-      prefetch_box(of.b, {k, 0, 0, at.col / (2 * GatedColumns::kTurn), at.b_shard});
-    } else if constexpr (kOrder == BOrder::kNK) {
-      prefetch_box(of.b, {k, at.col, at.b_shard});
-    } else {
-      for (int box = 0; box < kCols; box += Config::kBox) prefetch_box(of.b, {at.col + box, k, at.b_shard});
     }
   }
 

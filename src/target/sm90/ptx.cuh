@@ -99,18 +99,6 @@ __device__ inline void prefetch_tensor_map(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-// Brings a box of a tensor into the L2.
-__device__ inline void prefetch_box(const void* map, const int32_t (&at)[3]) {
-  asm volatile("cp.async.bulk.prefetch.tensor.3d.L2.global.tile [%0, {%1, %2, %3}];" ::"l"(map), "r"(at[0]), "r"(at[1]),
-               "r"(at[2])
-               : "memory");
-}
-__device__ inline void prefetch_box(const void* map, const int32_t (&at)[5]) {
-  asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global.tile [%0, {%1, %2, %3, %4, %5}];" ::"l"(map), "r"(at[0]),
-               "r"(at[1]), "r"(at[2]), "r"(at[3]), "r"(at[4])
-               : "memory");
-}
-
 // Sends a box out of shared memory to `at` of a tensor, as the first that the L2 may drop: operands that are read again
 // stay in its place.
 __device__ inline void store_result(const void* map, const int32_t (&at)[3], const void* box) {
