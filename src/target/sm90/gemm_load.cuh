@@ -70,8 +70,8 @@ class LoadJob {
     __syncwarp();
   }
 
-  // The same in two parts, after meet() and begin_b(): most blocks of k, and the rest.  Between them the caller may look
-  // for the next tile, while those that are loaded are multiplied.  What takes a microsecond in each part is
+  // The same in two parts, after meet() and begin_b(): most blocks of k, and the rest.  Between them the caller may
+  // look for the next tile, while those that are loaded are multiplied.  What takes a microsecond in each part is
   // `meanwhile`: a few blocks before the end of the first, and before the last block.
   template <class Meanwhile>
   __device__ void load_most(const TileOperands& of, const TileCoords& at, const Meanwhile& meanwhile) {
