@@ -23,10 +23,12 @@
 
 namespace mk {
 
-// What happens if a rank would get more than max_rows rows.
+// What happens if a rank would get more than max_rows rows, of all its experts together.
 enum class MoeOverflow {
   kRefuse,  // the launch is refused, see moe_dispatch_gemm
-  kDrop,    // the rank gets max_rows: pairs of the first slots and, in one slot, of the first ranks and tokens
+  // The rank gets max_rows of them: all pairs of slot 0, then of slot 1, and so on; in the slot that no longer fits, by
+  // rank, then by token.  Pairs that are dropped add nothing to a result; weights of the others stay as they are.
+  kDrop,
 };
 
 // What does not change from launch to launch; the same on all ranks.
@@ -57,7 +59,8 @@ struct MoeDispatchGemmArgs {
   int32_t* expert_rows = nullptr;      // [local experts] or null: rows of each expert
   int32_t* expert_ends = nullptr;      // [local experts] or null: where each expert's rows end
   int32_t* load = nullptr;             // [local experts] or null: each launch adds the rows that each expert gets
-  int32_t* routed_idx = nullptr;       // [tokens, topk] or null: topk_idx with -1 where a pair was dropped
+  int32_t* routed_idx = nullptr;       // [tokens, topk] or null: topk_idx with -1 where a pair was dropped; only with
+                                       // kDrop, like the next
   int32_t* dropped = nullptr;          // [topk] or null: pairs of each slot that this rank's tokens lost
   BOrder w_order = BOrder::kKN;        // the same on all ranks
   Stream stream = nullptr;
@@ -76,10 +79,10 @@ struct MoeDispatchGemmOptions {
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at
-// once.  If a rank would get more than max_rows rows, no rank writes any output, and World::synchronize throws an Error
-// on every rank that names the rank, the expert and the number; the same for an id that names no expert, on its own
-// rank, where the pair counts as -1.  The World goes on.  If several launches since the last synchronize were refused,
-// the Error may not name all of them.
+// once.  With kRefuse, if a rank would get more than max_rows rows, no rank writes any output, and World::synchronize
+// throws an Error on every rank that names the rank, the expert and the number.  An id that names no expert counts as
+// -1, and World::synchronize throws on its own rank.  The World goes on.  If several launches since the last
+// synchronize were refused, the Error may not name all of them.
 void moe_dispatch_gemm(World& world, const MoeShape& shape, std::span<const MoeDispatchGemmArgs> args,
                        const MoeDispatchGemmOptions& options = {});
 

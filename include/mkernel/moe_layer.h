@@ -40,7 +40,7 @@ struct MoeLayerShape {
   int64_t max_rows = 0;                         // that a rank may get
   float activation_clamp = 0;                   // 0 or infinity: none
   int shared = 0;                               // experts of each rank that all its tokens go to; with topk at most 64
-  MoeOverflow overflow = MoeOverflow::kRefuse;  // kDrop: rows of shared experts are never dropped, and must fit
+  MoeOverflow overflow = MoeOverflow::kRefuse;  // kDrop: max_rows is at least max_tokens · shared
 };
 
 struct MoeLayerArgs {

@@ -17,7 +17,8 @@
 // back as results do in moe_layer.  Sums are made in fp32; dgate, dup, weight · silu(gate) ∘ up, each row of dx and
 // each result are rounded to the element type.  All orders are fixed, so two runs give the same bits.
 //
-// Sizes are limited as those of moe_layer.  If the forward pass dropped pairs, this one drops the same.
+// Sizes are limited as those of moe_layer.  If the forward pass dropped pairs, this one drops the same: `overflow` and
+// max_rows must be those of the forward pass; topk_idx may be the same or the routed_idx that came of it.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +37,7 @@ struct MoeLayerBackwardArgs {
   Tensor kept;                         // [max_rows, 2 · inter]: MoeLayerArgs::kept
   Tensor dout;                         // [tokens, hidden]
   Tensor dx;                           // [tokens, hidden]
-  float* dtopk_weight = nullptr;       // [tokens, topk] or null; 0 where a slot names no expert
+  float* dtopk_weight = nullptr;       // [tokens, topk] or null; 0 where a slot names no expert or was dropped
   Tensor dw13;                         // [local experts · 2 · inter, hidden]
   Tensor dw2;                          // [local experts · hidden, inter]
   Stream stream = nullptr;

@@ -141,29 +141,34 @@ class Welcome {
       : root_(root), rank_(rank), size_(size), timeout_(timeout) {}
 
   void await(Deadline until) {
-    try {
-      while (!heard(until)) {
-      }
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::kTimeout) throw;
-      throw Error(ErrorCode::kTimeout, trouble());
+    while (!heard(until)) {
     }
   }
 
  private:
   bool heard(Deadline until) {
     MessageHead head;
-    receive_all(root_, writable_bytes_of(head), until, "all ranks to join");
+    receive(writable_bytes_of(head), until);
     if (head.magic != kMessageMagic || head.bytes > kMostRefusalBytes) {
       throw Error(ErrorCode::kFabric, "rank 0 sent something that is no message of a World");
     }
     std::string text(head.bytes, '\0');
-    receive_all(root_, std::as_writable_bytes(std::span(text)), until, "all ranks to join");
+    receive(std::as_writable_bytes(std::span(text)), until);
     if (head.kind == MessageKind::kData) return true;
     if (head.kind != MessageKind::kMissing) throw Error(ErrorCode::kFabric, text);
     missing_ = text;
     last_ = Clock::now();
     return false;
+  }
+
+  void receive(std::span<std::byte> bytes, Deadline until) {
+    try {
+      receive_all(root_, bytes, until, "all ranks to join");
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::kTimeout) throw Error(ErrorCode::kTimeout, trouble());
+      const std::string awaited = missing_.empty() ? "all ranks" : "ranks " + missing_;
+      throw Error(error.code(), fmt::format("rank 0 left while rank {} waited for {} to join", rank_, awaited));
+    }
   }
 
   std::string trouble() const {

@@ -7,6 +7,7 @@
 #include "ops/moe/moe_backward_protocol.h"
 #include "ops/moe/moe_backward_targets.h"
 #include "tests/support/moe_layer_data.h"
+#include "tests/support/moe_no_routing.h"
 #include "tests/support/worlds.h"
 
 namespace mk::test {
@@ -105,34 +106,15 @@ class LayerLaunches {
   std::vector<std::vector<std::vector<uint32_t>>> due_;  // [launch][rank]
 };
 
-// Nothing is computed: the oracle knows what it would be.
-struct NoBody {
+// Nothing is computed.
+struct NoBody : NoRouting {
+  NoBody(const MoeLaunchData& of, int own) : data(of), rank(own) {}
   const MoeLaunchData& data;
   int rank;
   int64_t tokens() const { return data.rank(rank).tokens; }
   int expert_of(int64_t token, int slot) const {
     return static_cast<int>(data.id_of(rank, token * data.problem().shape.topk + slot));
   }
-  template <class M>
-  void count(M&, int) {}
-  template <class M>
-  void sum(M&, const moe::Table&, int) {}
-  template <class M>
-  void tally(M&, int) {}
-  template <class M>
-  void claim(M&) {}
-  template <class M>
-  void cut(M&, int) {}
-  template <class M>
-  void keep(M&, int) {}
-  template <class M>
-  void report_dropped(M&) {}
-  template <class M>
-  void total(M&) {}
-  template <class M>
-  void list(M&, int) {}
-  template <class M>
-  void plan(M&, int) {}
   void activate(const moe::LayerTile&) {}
   void multiply(const moe::LayerTile&) {}
   void multiply(const moe::WeightTile&) {}
@@ -153,7 +135,7 @@ ledger::Ledger walk(const L& layout, const LayerLaunches& launches) {
       ledger, layout.world, layout.roles, launches.count(),
       [&](int rank, uint64_t epoch) { return M(ledger, layout.world, rank, epoch); },
       [&](auto& machine, const Post& post) {
-        NoBody body{launches[machine.epoch()], machine.rank()};
+        NoBody body(launches[machine.epoch()], machine.rank());
         moe::work(machine, layout, post, body);
       });
   return ledger;

@@ -6,6 +6,7 @@
 #include "ops/account.h"
 #include "ops/moe/moe_dispatch_protocol.h"
 #include "tests/support/moe_data.h"
+#include "tests/support/moe_no_routing.h"
 #include "tests/support/worlds.h"
 
 namespace mk::test {
@@ -13,30 +14,11 @@ namespace {
 
 using ledger::LedgerMachine;
 
-// Nothing is computed: the oracle knows what it would be.
-struct NoBody {
+// Nothing is computed.
+struct NoBody : NoRouting {
+  explicit NoBody(int64_t tokens) : num_tokens(tokens) {}
   int64_t num_tokens;
   int64_t tokens() const { return num_tokens; }
-  template <class M>
-  void count(M&, int) {}
-  template <class M>
-  void total(M&) {}
-  template <class M>
-  void sum(M&, const moe::Table&, int) {}
-  template <class M>
-  void tally(M&, int) {}
-  template <class M>
-  void claim(M&) {}
-  template <class M>
-  void cut(M&, int) {}
-  template <class M>
-  void keep(M&, int) {}
-  template <class M>
-  void report_dropped(M&) {}
-  template <class M>
-  void list(M&, int) {}
-  template <class M>
-  void plan(M&, int) {}
   void multiply(const moe::ExpertTile&) {}
   void take_origins(const moe::ExpertTile&) {}
 };
@@ -55,7 +37,7 @@ ledger::Ledger walk(const moe::Layout& layout, const MoeLaunches& launches) {
       ledger, layout.world, layout.roles, launches.count(),
       [&](int rank, uint64_t epoch) { return M(ledger, layout.world, rank, epoch); },
       [&](auto& machine, const Post& post) {
-        NoBody body{launches[machine.epoch()].rank(machine.rank()).tokens};
+        NoBody body(launches[machine.epoch()].rank(machine.rank()).tokens);
         moe::work(machine, layout, post, body);
       });
   return ledger;

@@ -46,6 +46,8 @@ void MoeLaunchData::drop() {
   routed_.clear();
   for (const MoeRank& own : ranks_) routed_.push_back(own.ids);
   if (problem_.shape.overflow == MoeOverflow::kRefuse) return;
+  const auto names_none = [&](int64_t id) { return !is_id(id); };
+  for (std::vector<int64_t>& ids : routed_) std::ranges::replace_if(ids, names_none, -1);
   const auto room = [&](int rank) { return problem_.shape.max_rows - problem_.shared * ranks_[rank].tokens; };
   tools::drop_what_does_not_fit(routed_, named_slots(), problem_.local_experts() - problem_.shared, room);
 }
@@ -53,9 +55,13 @@ void MoeLaunchData::drop() {
 int MoeLaunchData::dropped(int rank, int slot) const {
   int count = 0;
   for (size_t pair = slot; pair < routed_[rank].size(); pair += named_slots()) {
-    count += routed_[rank][pair] != ranks_[rank].ids[pair] ? 1 : 0;
+    count += is_id(ranks_[rank].ids[pair]) && routed_[rank][pair] < 0 ? 1 : 0;
   }
   return count;
+}
+
+bool MoeLaunchData::is_id(int64_t id) const {
+  return id >= 0 && id < int64_t{problem_.local_experts() - problem_.shared} * problem_.world.size();
 }
 
 int64_t MoeLaunchData::id_of(int rank, int64_t pair) const {
@@ -66,7 +72,7 @@ int64_t MoeLaunchData::id_of(int rank, int64_t pair) const {
   if (slot >= named_slots()) return rank * local + named + slot - named_slots();
   const bool drops = problem_.shape.overflow == MoeOverflow::kDrop;
   const int64_t id = (drops ? routed_[rank] : ranks_[rank].ids)[token * named_slots() + slot];
-  return id < 0 || id >= named * problem_.world.size() ? -1 : id / named * local + id % named;
+  return is_id(id) ? id / named * local + id % named : -1;
 }
 
 float MoeLaunchData::weight_of(int rank, int64_t pair) const {

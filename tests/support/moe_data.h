@@ -79,6 +79,8 @@ class MoeLaunchData {
   uint64_t network_bytes(const moe::Layout& layout, int rank) const;
 
  private:
+  bool is_id(int64_t id) const;  // that names an expert
+
   moe::Problem problem_;
   int phase_tokens_;
   std::vector<MoeRank> ranks_;

@@ -96,4 +96,18 @@ class MoeLaunch {
   std::vector<MoeDispatchGemmArgs> args_;
 };
 
+// The World's first launch, with the split that is chosen for it.
+inline void expect_it_moves_only_what_is_routed(World& world, MoeLaunch& launch) {
+  const Split chosen;
+  const runtime::Plan& plan = moe::plan_for(world.state(), launch.data().problem(), chosen);
+  launch.enqueue(world);
+  world.synchronize();
+  ASSERT_TRUE(launch.is_right());
+  const auto& layout = plan.layout<moe::Layout>();
+  for (int rank = 0; rank < world.size(); ++rank) {
+    EXPECT_EQ(plan.nvlink_bytes(rank), launch.data().nvlink_bytes(layout, rank)) << rank;
+    EXPECT_EQ(world.network_stats(rank).bytes, launch.data().network_bytes(layout, rank)) << rank;
+  }
+}
+
 }  // namespace mk::test

@@ -18,6 +18,7 @@
 #include "tests/support/listener_queue.h"
 #include "tests/support/meeting.h"
 #include "transport/bootstrap_message.h"
+#include "transport/doorstep.h"
 
 namespace mk::test {
 namespace {
@@ -63,6 +64,24 @@ TEST(Bootstrap, ARankWhoseDeadlineComesFirstNamesTheMissing) {
   EXPECT_TRUE(
       throws(ErrorCode::kTimeout, {"rank 3 waited 800 ms for ranks", "2", "of 4 to join"}, [&] { three.get(); }));
   meeting.is_unharmed();
+}
+
+TEST(Bootstrap, ARankWhoseRootLeavesNamesTheMissing) {
+  const Rendezvous rendezvous;
+  Rank one = join(local_id(rendezvous), 1, 4);
+  Doorstep doorstep(rendezvous.listener(), {rendezvous.secret(), HandshakeContext::Purpose::kMeeting, 0}, kAmple);
+  Fd joined;
+  ASSERT_TRUE(eventually([&] {
+    doorstep.turn([&](ProvenCaller caller) { joined = caller.accept(); });
+    return static_cast<bool>(joined);
+  }));
+  const std::string missing = "2, 3";
+  const MessageHead head{.kind = MessageKind::kMissing, .bytes = static_cast<uint32_t>(missing.size())};
+  send_all(joined, bytes_of(head), Clock::now() + kAmple, "a head");
+  send_all(joined, std::as_bytes(std::span(missing)), Clock::now() + kAmple, "a text");
+  joined = Fd();
+  EXPECT_TRUE(
+      throws(ErrorCode::kFabric, {"rank 0 left while rank 1 waited for ranks 2, 3 to join"}, [&] { one.get(); }));
 }
 
 // However many are missing, what rank 0 says of them is short.

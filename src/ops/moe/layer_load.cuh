@@ -10,7 +10,7 @@ namespace mk::moe {
 
 // `operands(is_second)` are those of a GEMM; `give_turn()` says that tiles of the second follow those of the first;
 // `give(tile, alive)` hands a tile to the other jobs: false, if its operands did not come in time.  False if there are
-// no tiles because the launch was refused; `alive` says whether operands of all tiles came.
+// no tiles because the launch was refused or the plan did not come; `alive` says whether operands of all tiles came.
 template <class Config, class Job, class Operands, class GiveTurn, class Give>
 __device__ __forceinline__ bool load_layer_tiles(sm90::ClaimingMachine& machine, const LayerLayout& layout,
                                                  const Post& post, Job& job, const Operands& operands,

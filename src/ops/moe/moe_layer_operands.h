@@ -8,7 +8,7 @@
 namespace mk::moe {
 
 struct LayerOperands {
-  Operands routing;  // tokens, ids, weights and load
+  Operands routing;  // tokens, ids, weights, load, and what is told of drops
   const void* w13 = nullptr;
   const void* w2 = nullptr;
   void* out = nullptr;

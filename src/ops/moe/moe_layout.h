@@ -95,7 +95,8 @@ struct RankCut {
 };
 
 // Blocks of an expert: of each eight that follow each other, from `first` on, the first `run`.  A rank's rows fill
-// blocks that follow each other, so a part of the blocks that has some of each eight has some of every rank.
+// blocks that follow each other, so a part of the blocks that has some of each eight has some of every rank
+// that fills eight.
 struct BlockRuns {
   static constexpr int kEight = 8;
 

@@ -33,8 +33,7 @@ MK_HD bool wait_for_plan(M& m, const Layout& layout) {
   return m.wait(layout.planned(), m.epoch() * layout.num_planners(), -1);
 }
 
-// Counting sort of this rank's pairs by expert: workers count slices of tokens, sum experts over the slices, and list
-// their slices.  The first worker also tells all ranks the counts, and the first few make the plan.
+// Workers count slices of tokens, and sum experts over the slices.
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD MK_INLINE bool count_pairs(M& m, const Layout& layout, const Post& post, Body& body) {
@@ -55,6 +54,8 @@ MK_HD MK_INLINE void list_pairs(M& m, const Layout& layout, const Post& post, Bo
   m.add(Signal{m.rank(), layout.listed()}, 1);
 }
 
+// Counting sort of this rank's pairs by expert: workers count them, then list their slices.  The first worker also
+// tells all ranks the counts, and the first few make the plan.
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD MK_INLINE bool route(M& m, const Layout& layout, const Post& post, Body& body) {

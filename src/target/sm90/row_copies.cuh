@@ -10,12 +10,12 @@
 
 namespace mk::sm90 {
 
-// All lanes of a warp; source_of(row) is the address of a row.  A lane for each piece of the buffer: one thread takes
-// longer to issue copies than they take.  All have landed when this returns.
+// All lanes of a warp, each with a copier of the same pieces, through which `copied` went before; source_of(row) is the
+// address of a row.  A lane for each piece of the buffer: one thread takes longer to issue copies than they take.  All
+// have landed when this returns.
 template <class SourceOf>
-__device__ void copy_rows_of_lanes(BulkCopier& copier, std::byte* to, int rows, uint64_t bytes,
+__device__ void copy_rows_of_lanes(BulkCopier& copier, uint32_t copied, std::byte* to, int rows, uint64_t bytes,
                                    const SourceOf& source_of) {
-  const uint32_t copied = __shfl_sync(0xffffffffu, copier.num_copied(), 0);
   const uint32_t piece = copier.piece_bytes(bytes);
   const uint32_t per_row = static_cast<uint32_t>(ceil_div<uint64_t>(bytes, piece));
   const uint32_t total = rows * per_row;

@@ -191,7 +191,7 @@ class Sm90Machine {
       }
     }
     const auto source_of = [&](int row) { return view_.windows.resolve(view_.world, from_at(row)); };
-    copy_rows_of_lanes(copier_, view_.windows.resolve(view_.world, to), rows, bytes, source_of);
+    copy_rows_of_lanes(copier_, num_copied(), view_.windows.resolve(view_.world, to), rows, bytes, source_of);
   }
 
   // The crew's threads have written by themselves: after the barrier the leader's next release covers all
