@@ -6,9 +6,9 @@
 #
 # BEFORE and AFTER are build folders.  Each round runs both builds, process after process, and swaps who is first.  A
 # row has the medians over the rounds of each build's time and the ratio before / after; below each part stand the
-# geometric mean and the least ratio.  The GEMM's ratio is of times over cuBLAS's in the same process: clocks of large
-# shapes differ from one process to the next.  --json appends every line that the programs wrote, with `build` and
-# `round`.
+# geometric mean and the least ratio.  For the GEMM they stand there twice: of times, and of times over cuBLAS's in
+# the same process, as clocks of large shapes differ from one process to the next.  --json appends every line that the
+# programs wrote, with `build` and `round`.
 import argparse
 import json
 import statistics
@@ -65,8 +65,13 @@ def time_of(line):
     return line["time_us"] if line.get("bench") == "gemm_vs_cublas" else line["fused_us"]
 
 
-def cost_of(line):
-    return line["time_us"] / line["cublas_us"] if line.get("bench") == "gemm_vs_cublas" else line["fused_us"]
+def time_over_cublas(line):
+    return line["time_us"] / line["cublas_us"]
+
+
+def summary(name, ratios):
+    mean = statistics.geometric_mean(ratios)
+    print(f"{name}: {len(ratios)} rows, geometric mean {mean:.4f}, least {min(ratios):.4f}", flush=True)
 
 
 def run_part(part, builds, rounds, keep):
@@ -77,14 +82,18 @@ def run_part(part, builds, rounds, keep):
             for line in lines_of(PARTS[part](builds[which])):
                 rows.setdefault(row_name(line), {"before": [], "after": []})[which].append(line)
                 keep({**line, "build": which, "round": number})
-    ratios = []
+    def median(of, which, value_of):
+        return statistics.median(map(value_of, of[which]))
+
+    def ratio(of, value_of):
+        return median(of, "before", value_of) / median(of, "after", value_of)
+
     for name, of in rows.items():
-        def median(which, value_of, of=of):
-            return statistics.median(map(value_of, of[which]))
-        ratios.append(median("before", cost_of) / median("after", cost_of))
-        print(f"{name:44} {median('before', time_of):10.2f} {median('after', time_of):10.2f} {ratios[-1]:7.3f}")
-    mean = statistics.geometric_mean(ratios)
-    print(f"{part}: {len(ratios)} rows, geometric mean {mean:.4f}, least {min(ratios):.4f}", flush=True)
+        before, after = (median(of, which, time_of) for which in ("before", "after"))
+        print(f"{name:44} {before:10.2f} {after:10.2f} {ratio(of, time_of):7.3f}")
+    summary(part, [ratio(of, time_of) for of in rows.values()])
+    if part == "gemm":
+        summary("gemm over cuBLAS", [ratio(of, time_over_cublas) for of in rows.values()])
 
 
 def main():

@@ -10,7 +10,6 @@ KEPT = "secret"  # of the user, for all jobs
 REPORTER = re.compile(r"^mkernel: (?:rank (\d+): )?")
 RANKS = re.compile(r"\branks? (\d+(?:(?:,| and|, and)? \d+)*)\b")
 MPIRUN_SAYS = re.compile(r"process rank \d+ .*on signal")
-ROOT_LEFT = re.compile(r"rank 0 left while rank \d+ waited for .* to join")
 
 
 def ranks_named(line):
@@ -36,13 +35,10 @@ def last_words(stderr, launcher, victims):
 
 def is_victim_named(victims, said, launcher, code):
     """None where nobody has to: the launcher is the victim, or mpirun saw the end of a rank so early that it ended the
-    others before they could speak, or rank 0 before it could tell them, and says nothing itself."""
-    if not victims:
+    others before they could speak, and says nothing itself."""
+    if not victims or (launcher == "mpirun" and not said and code == MPIRUN_KILLED):
         return None
-    if any(ranks_named(line) & set(victims) for line in said):
-        return True
-    is_early = launcher == "mpirun" and code == MPIRUN_KILLED
-    return None if is_early and all(ROOT_LEFT.search(line) for line in said) else False
+    return any(ranks_named(line) & set(victims) for line in said)
 
 
 def shared_memory():
