@@ -33,6 +33,11 @@ std::string per_device(T MoeDefaults::*field) {
   return fmt::format("[cpu {}, cuda {}]", kCpuMoeDefaults.*field, kCudaMoeDefaults.*field);
 }
 
+template <class T>
+std::string per_device(T AttentionDefaults::*field) {
+  return fmt::format("[cpu {}, cuda {}]", kCpuAttentionDefaults.*field, kCudaAttentionDefaults.*field);
+}
+
 void add_moe_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(
       app, "--tokens", run.tokens,
@@ -59,6 +64,48 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
                       "moe_*: rows that a rank may get; what is more is dropped, the last slots first [no limit]");
 }
 
+// "full", "causal" or "window=N".
+AttentionMask mask_of(const std::string& text) {
+  constexpr std::string_view kWindow = "window=";
+  if (!text.starts_with(kWindow)) {
+    check_usage(text == name_of(MaskKind::kFull) || text == name_of(MaskKind::kCausal),
+                "--mask is '{}'; it must be full, causal or window=N", text);
+    return {text == name_of(MaskKind::kFull) ? MaskKind::kFull : MaskKind::kCausal};
+  }
+  const auto window = number<int64_t>("--mask window", text.substr(kWindow.size()));
+  check_usage(window >= 1, "--mask window is {}; it must be at least 1", window);
+  return {MaskKind::kCausal, window};
+}
+
+void add_attention_flags(CLI::App& app, RunRequest& run) {
+  add_number<int64_t>(app, "--batch", run.batch, "ring_attention: sequences [1]");
+  add_number<int64_t>(app, "--seq", run.seq,
+                      "ring_attention: length of a sequence over all ranks, a multiple of their parts " +
+                          per_device(&AttentionDefaults::seq));
+  add_number<int64_t>(app, "--heads", run.heads,
+                      "ring_attention: heads of queries " + per_device(&AttentionDefaults::heads));
+  add_number<int64_t>(app, "--kv-heads", run.kv_heads,
+                      "ring_attention: heads of keys and values, a divisor of --heads " +
+                          per_device(&AttentionDefaults::kv_heads));
+  add_number<int64_t>(app, "--head-dim", run.head_dim,
+                      "ring_attention: elements of a head " + per_device(&AttentionDefaults::head_dim));
+  add_flag(app, "--mask", "KIND",
+           "ring_attention: full, causal, or window=N: causal, and at most N keys a query [causal]",
+           [&run](const std::string& text) { run.mask = mask_of(text); });
+  add_flag(app, "--layout", "KIND",
+           "ring_attention: contiguous, a part of the sequence a rank, or zigzag, two of twice as many [zigzag]",
+           [&run](const std::string& text) {
+             run.layout = choice("--layout", text, {SequenceOrder::kContiguous, SequenceOrder::kZigzag});
+           });
+  add_flag(app, "--scale", "X", "ring_attention: what multiplies scores, 1e-6 to 1e6 [1 / the root of --head-dim]",
+           [&run](const std::string& text) { run.scale = real("--scale", text); });
+  app.add_flag("--sink", run.sink, "ring_attention: each head has a sink, a score without a value")
+      ->disable_flag_override();
+  app.add_flag_callback("--packed", [] {
+       throw UsageError("--packed is not there yet; sequences of ring_attention have one length, --seq");
+     })->group("");  // not shown
+}
+
 void add_run_flags(CLI::App& app, RunRequest& run) {
   app.add_option("operator", run.op, fmt::format("all, or one of: {} [all]", operator_names()))->option_text(" ");
   add_flag(
@@ -83,6 +130,7 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(app, "--n", run.n, "N, columns of a rank's output " + per_device(&Defaults::n));
   add_number<int64_t>(app, "--k", run.k, "K, length of a rank's sums " + per_device(&Defaults::k));
   add_moe_flags(app, run);
+  add_attention_flags(app, run);
   add_flag(app, "--dtype", "TYPE", "bf16, fp16 or fp32 (cpu only) [bf16]", [&run](const std::string& text) {
     run.dtype = choice("--dtype", text, {DType::kBf16, DType::kFp16, DType::kFp32});
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// tools/data_engine_no_cuda.cc — compiled in place of data_engine_cuda.cu and bounded_math_cuda.cu when there is no
-// CUDA compiler.
+// tools/data_engine_no_cuda.cc — compiled in place of attention_check_cuda.cu, bounded_math_cuda.cu and
+// data_engine_cuda.cu when there is no CUDA compiler.
+#include "attention_check.h"
 #include "bounded_math.h"
 #include "data_engine.h"
 #include "mkernel/error.h"
@@ -8,6 +9,10 @@
 namespace mk::tools {
 
 std::unique_ptr<DataEngine> make_cuda_data_engine(runtime::Device&) {
+  throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
+}
+
+std::unique_ptr<AttentionChecker> make_cuda_attention_checker(runtime::Device&) {
   throw Error(ErrorCode::kUnavailable, runtime::why_no_cuda());
 }
 

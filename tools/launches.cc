@@ -101,9 +101,12 @@ double allocated_bytes(double rows, double cols, DType dtype) {
 int batch_of(const Row& row, const LaunchMemory& memory) {
   const int64_t most = defaults_of(row.device).memory_bytes;
   const int batch = launches_per_batch(row.launches, memory, static_cast<double>(most));
-  check_usage(batch >= 1, "{} is {}; with {} a launch of {} takes {:.1f} GiB, and at most {} GiB are taken on {}",
-              row.moe ? "--tokens" : "--m", row.moe ? row.moe->tokens : row.m, shape_flags(row), row.op,
-              (memory.per_launch + memory.once) / kGiB, most / kGiB, name_of(row.device));
+  const auto [flag, value] = row.attention ? std::pair("--seq", row.attention->seq)
+                             : row.moe     ? std::pair("--tokens", row.moe->tokens)
+                                           : std::pair("--m", row.m);
+  check_usage(batch >= 1, "{} is {}; with {} a launch of {} takes {:.1f} GiB, and at most {} GiB are taken on {}", flag,
+              value, shape_flags(row), row.op, (memory.per_launch + memory.once) / kGiB, most / kGiB,
+              name_of(row.device));
   return batch;
 }
 
@@ -134,7 +137,8 @@ std::vector<double> time_launches(World& world, int num_launches, const std::fun
 void set_time(Row& row, std::vector<double> times_us) {
   row.time_us = median(std::move(times_us));
   const double product = 2.0 * static_cast<double>(row.m) * static_cast<double>(row.n) * static_cast<double>(row.k);
-  row.tflops_per_rank = row.products * product / row.time_us * 1e-6;
+  const double flops = row.attention ? row.attention->flops : row.products * product;
+  row.tflops_per_rank = flops / row.time_us * 1e-6;
 }
 
 void count_traffic(Row& row, const World& world, const runtime::Plan& plan) {

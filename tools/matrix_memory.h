@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
-// tools/matrix_memory.h — a tensor that owns its memory.
+// tools/matrix_memory.h — memory of a device with values in it: tensors, and vectors of the host.
 #pragma once
+
+#include <algorithm>
+#include <vector>
 
 #include "mkernel/types.h"
 #include "runtime/device.h"
@@ -22,5 +25,12 @@ struct Matrix {
   runtime::Buffer memory;
   Tensor view;
 };
+
+template <class T>
+runtime::Buffer uploaded(runtime::Device& device, const std::vector<T>& values) {
+  runtime::Buffer buffer(device, std::max<size_t>(values.size(), 1) * sizeof(T));
+  if (!values.empty()) device.upload(buffer.as(), values.data(), values.size() * sizeof(T));
+  return buffer;
+}
 
 }  // namespace mk::tools

@@ -88,19 +88,6 @@ runtime::Buffer uploaded_ids(runtime::Device& device, const std::vector<int64_t>
   return uploaded(device, std::vector<int32_t>(ids.begin(), ids.end()));
 }
 
-int64_t count_touched(DataEngine& engine, runtime::Device& device, const Matrix& matrix, int64_t first, int64_t end) {
-  constexpr int64_t kAtOnce = 256;
-  if (first >= end) return 0;
-  const Matrix poison(device, matrix.view.dtype, std::min(kAtOnce, end - first), matrix.view.cols);
-  engine.poison(poison.view);
-  int64_t touched = 0;
-  for (; first < end; first += kAtOnce) {
-    const int64_t rows = std::min(kAtOnce, end - first);
-    touched += engine.count_different(matrix.rows(first, rows), poison.rows(0, rows));
-  }
-  return touched;
-}
-
 void check_traffic(const Row& row, const World& world, const runtime::Plan& plan,
                    const std::function<MoeTraffic(const MoePairs&, int rank)>& traffic) {
   std::vector<MoeTraffic> all(world.num_ranks());

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT
 // tools/moe_run.h — what the runs of mixtures of experts share: the row, the routing of its launches, ids, and the
-// check of what was moved and of what nobody may write.
+// check of what was moved.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <optional>
 #include <vector>
 
-#include "data_engine.h"
 #include "matrix_memory.h"
 #include "mkernel/moe.h"
 #include "moe_pairs.h"
@@ -55,19 +53,9 @@ class ToldDrops {
 // Some tensors have no rows; memory they have all the same.
 Matrix with_rows(runtime::Device& device, DType dtype, int64_t rows, int64_t cols);
 
-template <class T>
-runtime::Buffer uploaded(runtime::Device& device, const std::vector<T>& values) {
-  runtime::Buffer buffer(device, std::max<size_t>(values.size(), 1) * sizeof(T));
-  if (!values.empty()) device.upload(buffer.as(), values.data(), values.size() * sizeof(T));
-  return buffer;
-}
-
 // Ids have 64 bits, and 32 in every other launch.
 MoeIds::Type ids_in(int launch);
 runtime::Buffer uploaded_ids(runtime::Device& device, const std::vector<int64_t>& ids, MoeIds::Type type);
-
-// Elements of a poisoned matrix that somebody wrote, from row `first` to row `end`.
-int64_t count_touched(DataEngine& engine, runtime::Device& device, const Matrix& matrix, int64_t first, int64_t end);
 
 // Throws unless the ranks here moved what `traffic` says of all launches: only what is routed moves.
 void check_traffic(const Row& row, const World& world, const runtime::Plan& plan,

@@ -12,6 +12,7 @@
 #include "moe_run.h"
 #include "operators.h"
 #include "ops/moe/moe_targets.h"
+#include "untouched.h"
 #include "usage.h"
 
 namespace mk::tools {

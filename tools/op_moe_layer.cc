@@ -14,6 +14,7 @@
 #include "moe_run.h"
 #include "operators.h"
 #include "ops/moe/moe_layer_targets.h"
+#include "untouched.h"
 
 namespace mk::tools {
 namespace {

@@ -13,6 +13,7 @@
 #include "moe_run.h"
 #include "operators.h"
 #include "ops/moe/moe_backward_targets.h"
+#include "untouched.h"
 
 namespace mk::tools {
 namespace {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "ops/ag_gemm/ag_gemm_problem.h"
+#include "ops/attention/ring_attention_layout.h"
 #include "ops/gemm_ar/gemm_ar_two_shot.h"
 #include "ops/gemm_rs/gemm_rs_problem.h"
 #include "ops/moe/moe_layer_layout.h"
@@ -25,6 +26,8 @@ constexpr Operator kOperators[] = {
      moe::Layout::kRoles, run_moe_dispatch_gemm},
     {"moe_layer", "MoE layer: tokens travel to their experts, gate, up and w2, and weighted results come back",
      moe::LayerLayout::kRoles, run_moe_layer},
+    {"ring_attention", "attention over a sequence of all ranks: keys and values travel to the queries that see them",
+     attention::Layout::kRoles, run_ring_attention},
 };
 constexpr std::span<const Operator> kGemmOperators = std::span(kOperators).first(3);
 

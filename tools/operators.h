@@ -36,5 +36,6 @@ Row run_gemm_rs(World& world, const RunRequest& request);
 Row run_moe_dispatch_gemm(World& world, const RunRequest& request);
 Row run_moe_layer(World& world, const RunRequest& request);  // in the direction that the request asks for
 Row run_moe_layer_backward(World& world, const RunRequest& request);
+Row run_ring_attention(World& world, const RunRequest& request);
 
 }  // namespace mk::tools

@@ -41,8 +41,21 @@ std::string op_text(const Row& row) {
   return row.moe && row.moe->direction == Direction::kBackward ? row.op + " bwd" : row.op;
 }
 
+std::string mask_text(const AttentionMask& mask) {
+  return mask.window ? fmt::format("window={}", *mask.window) : name_of(mask.kind);
+}
+
+// "2x 512x4:2x32 causal": two sequences of 512 with four heads of queries, two of keys, 32 elements each.
+std::string attention_text(const Row& row) {
+  const AttentionFields& fields = *row.attention;
+  const std::string batch = fields.batch > 1 ? fmt::format("{}x ", fields.batch) : "";
+  return fmt::format("{}{}x{}:{}x{} {} {}", batch, fields.seq, fields.heads, fields.kv_heads, row.k,
+                     mask_text(fields.mask), name_of(row.dtype));
+}
+
 // A mixture of experts has rows by the routing.
 std::string shape_text(const Row& row) {
+  if (row.attention) return attention_text(row);
   const std::string shape = fmt::format("{}x{}x{} {}", row.m, row.n, row.k, name_of(row.dtype));
   return row.moe ? fmt::format("{} E{}k{}", shape, row.moe->experts, row.moe->topk) : shape;
 }
@@ -50,6 +63,12 @@ std::string shape_text(const Row& row) {
 }  // namespace
 
 std::string shape_flags(const Row& row) {
+  if (row.attention) {
+    const AttentionFields& fields = *row.attention;
+    return fmt::format("--batch {} --seq {} --heads {} --kv-heads {} --head-dim {} --mask {} --layout {} --scale {}{}",
+                       fields.batch, fields.seq, fields.heads, fields.kv_heads, row.k, mask_text(fields.mask),
+                       name_of(fields.layout), fields.scale, fields.sink ? " --sink" : "");
+  }
   if (!row.moe) return fmt::format("--m {} --n {} --k {}", row.m, row.n, row.k);
   const std::string room = row.moe->max_rows ? fmt::format(" --max-rows {}", *row.moe->max_rows) : "";
   return fmt::format(
@@ -130,6 +149,18 @@ std::string to_json(const Row& row) {
       json["max_rows"] = *row.moe->max_rows;
       json["dropped_pairs"] = row.moe->dropped_pairs;
     }
+  }
+  if (row.attention) {
+    json["batch"] = row.attention->batch;
+    json["seq"] = row.attention->seq;
+    json["heads"] = row.attention->heads;
+    json["kv_heads"] = row.attention->kv_heads;
+    json["head_dim"] = row.k;
+    json["mask"] = mask_text(row.attention->mask);
+    json["layout"] = name_of(row.attention->layout);
+    json["scale"] = row.attention->scale;
+    json["sink"] = row.attention->sink;
+    json["flops"] = row.attention->flops;
   }
   return json.dump();
 }

@@ -10,6 +10,7 @@
 
 #include "judge.h"
 #include "mkernel/network_stats.h"
+#include "mkernel/ring_attention.h"
 #include "mkernel/types.h"
 #include "moe_routing.h"
 
@@ -45,6 +46,19 @@ struct MoeFields {
   double dropped_pairs = 0;              // likewise
 };
 
+// What only attention has.
+struct AttentionFields {
+  int64_t batch = 1;
+  int64_t seq = 0;  // of all ranks together
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  AttentionMask mask = {};
+  SequenceOrder layout = SequenceOrder::kContiguous;
+  float scale = 1;
+  bool sink = false;
+  double flops = 0;  // of a rank, on average: only for keys that queries see
+};
+
 struct Row {
   std::string op;
   DeviceKind device = DeviceKind::kCpu;
@@ -54,11 +68,12 @@ struct Row {
   std::string launcher;  // thread, fork or env
   std::string fabric;    // between nodes; none where there is one
   std::string reach;     // of the fabric: how it gets at windows
-  int64_t m = 0;         // of a mixture of experts the rows that a rank gets, on average
+  int64_t m = 0;         // of a mixture of experts the rows that a rank gets, on average; of attention a rank's queries
   int64_t n = 0;
   int64_t k = 0;
   int products = 1;  // of M×N×K that a rank multiplies: a layer of experts has three, and twice that backwards
   std::optional<MoeFields> moe;
+  std::optional<AttentionFields> attention;  // has --seq keys of K elements for its M queries
   DType dtype = DType::kBf16;
   int launches = 0;
   uint64_t seed = 0;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "mkernel/options.h"
+#include "mkernel/ring_attention.h"
 #include "mkernel/types.h"
 #include "moe_routing.h"
 
@@ -46,6 +47,15 @@ struct RunRequest {
   Direction direction = Direction::kForward;
   float clamp = 0;
   std::optional<int64_t> max_rows;  // where empty: as many as are routed
+  std::optional<int64_t> batch;     // these are of attention; where empty: AttentionDefaults
+  std::optional<int64_t> seq;
+  std::optional<int64_t> heads;
+  std::optional<int64_t> kv_heads;
+  std::optional<int64_t> head_dim;
+  AttentionMask mask{.kind = MaskKind::kCausal};
+  SequenceOrder layout = SequenceOrder::kZigzag;
+  std::optional<float> scale;  // where empty: 1 / √head_dim
+  bool sink = false;
   DType dtype = DType::kBf16;
   std::optional<int> launches;
   Split split;  // empty: chosen for the shape
@@ -79,6 +89,20 @@ struct MoeDefaults {
 
 constexpr MoeDefaults kCpuMoeDefaults{.tokens = 64, .hidden = 64, .inter = 96, .local_experts = 2, .topk = 2};
 constexpr MoeDefaults kCudaMoeDefaults{.tokens = 1024, .hidden = 2048, .inter = 1024, .local_experts = 4, .topk = 8};
+
+struct AttentionDefaults {
+  int64_t seq = 0;  // of all ranks together, rounded up to parts of equal length
+  int64_t heads = 0;
+  int64_t kv_heads = 0;  // or as many as there are heads
+  int64_t head_dim = 0;
+};
+
+constexpr AttentionDefaults kCpuAttentionDefaults{.seq = 512, .heads = 4, .kv_heads = 2, .head_dim = 32};
+constexpr AttentionDefaults kCudaAttentionDefaults{.seq = 16384, .heads = 32, .kv_heads = 8, .head_dim = 128};
+
+constexpr const AttentionDefaults& attention_defaults_of(DeviceKind device) {
+  return device == DeviceKind::kCuda ? kCudaAttentionDefaults : kCpuAttentionDefaults;
+}
 
 constexpr const MoeDefaults& moe_defaults_of(DeviceKind device) {
   return device == DeviceKind::kCuda ? kCudaMoeDefaults : kCpuMoeDefaults;

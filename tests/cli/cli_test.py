@@ -18,7 +18,7 @@ KEYS = {"op", "device", "nodes", "ranks", "launcher", "fabric", "reach", "m", "n
         "correct", "commit"}
 
 GEMMS = ("ag_gemm", "gemm_rs", "gemm_ar")
-OPERATORS = (*GEMMS, "moe_dispatch_gemm", "moe_layer")
+OPERATORS = (*GEMMS, "moe_dispatch_gemm", "moe_layer", "ring_attention")
 
 # nodes, ranks, rows a rank, n, k, dtype
 ROWS = [(1, 1, 33, 65, 17, "fp32"), (1, 2, 1, 1, 1, "bf16"), (1, 8, 31, 7, 13, "fp16"), (2, 1, 97, 2, 3, "bf16"),
@@ -221,7 +221,7 @@ class Cli(unittest.TestCase):
 
     def test_of_all_operators_each_takes_the_roles_of_a_split_that_it_has(self):
         flags = ("--nodes", 2, "--ranks", 2, "--m", 264)
-        result = run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1,reduce=1,dispatch=1", op="all")
+        result = run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1,keep=1,reduce=1,dispatch=1", op="all")
         self.assertEqual(result.returncode, 0, result.stderr)
         result = run_on_cpu(*flags, "--split", "compute=2,intra=1,send=1", op="all")
         self.assert_one_line(result, 2, "split.reduce is 0")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 PROGRAM = None
 SKIPPED = 77  # the exit code that ctest counts as skipped
-OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar", "moe_dispatch_gemm", "moe_layer")
+OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar", "moe_dispatch_gemm", "moe_layer", "ring_attention")
 LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "MASTER_", "MKERNEL_", "OMPI_", "PMI", "MPI_", "SLURM_")
 SHAPE = ("--device", "cpu", "--n", 65, "--k", 17, "--launches", 5)
 MOST_SECONDS = 100

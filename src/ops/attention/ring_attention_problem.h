@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// ops/attention/ring_attention_problem.h — what is to be computed, and what is refused.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "core/world_shape.h"
+#include "mkernel/ring_attention.h"
+#include "runtime/members.h"
+
+namespace mk::attention {
+
+struct Problem {
+  WorldShape world;
+  RingAttentionShape shape;
+  AttentionMask mask = {};
+  SequenceOrder order = SequenceOrder::kContiguous;
+  std::optional<float> scale = {};
+
+  float scale_of_scores() const;
+};
+
+// Throws Error(kInvalidArgument) naming the argument.
+void check_problem(const Problem& problem, DeviceKind device);
+Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const RingAttentionArgs> args,
+                   const RingAttentionOptions& options);
+void check_args(const Problem& problem, const runtime::Members& members, std::span<const RingAttentionArgs> args,
+                DeviceKind device);
+
+// What a plan's layout follows from; `roles` in words.
+std::string plan_key(const Problem& problem, const std::string& roles);
+
+}  // namespace mk::attention

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// ops/attention/ring_attention_targets.h — the plan and the launch of one rank, for the public call, tools and tests.
+#pragma once
+
+#include "ops/attention/ring_attention_layout.h"
+#include "ops/attention/ring_attention_problem.h"
+#include "ops/split.h"
+#include "runtime/plan.h"
+#include "runtime/world_state.h"
+
+namespace mk::attention {
+
+// The roles of a rank, by the caller's split or chosen.
+Roster choose_roles(const WorldShape& world, const Split& asked, const Seats& seats);
+Cut cut_on(DeviceKind device, const Problem& problem);
+
+// Plans and launches some of the ranks: what ring_attention does for all.
+runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split);
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
+                 const RingAttentionArgs& args);
+
+}  // namespace mk::attention

@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+# tests/cli/attention_cli_test.py — `mkernel run ring_attention`: right whatever the mask, and only what is seen moves.
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM = None
+NOT_INHERITED = ("MKERNEL_", "RANK", "WORLD_SIZE", "OMPI_", "PMI_", "SLURM_")
+
+KEYS = ("nodes", "ranks", "batch", "seq", "heads", "kv_heads", "head_dim", "mask", "layout", "dtype")
+ROWS = [(1, 1, 1, 1, 1, 1, 1, "full", "contiguous", "fp32"), (2, 8, 1, 96, 4, 1, 8, "causal", "zigzag", "bf16"),
+        (1, 3, 3, 51, 6, 6, 5, "window=1", "contiguous", "fp16"), (3, 2, 2, 84, 8, 1, 64, "full", "zigzag", "bf16"),
+        (2, 2, 1, 264, 2, 2, 80, "window=70", "zigzag", "fp32"),
+        (2, 1, 1, 66, 8, 2, 16, "window=999", "contiguous", "bf16")]
+
+# What is wrong, and what its one line must have.
+WRONG_USAGE = [
+    (["--seq", "100", "--nodes", "2", "--ranks", "4"], "--seq is 100; it must be a multiple of 16, twice the number"),
+    (["--seq", "100", "--ranks", "4", "--layout", "contiguous"], "--seq is 100; it must be a multiple of 8, the"),
+    (["--seq", "0"], "--seq is 0; it must be a multiple of"),
+    (["--seq", "long"], "--seq is 'long'; it must be a whole number"),
+    (["--batch", "0"], "--batch is 0"),
+    (["--heads", "0"], "--heads is 0"),
+    (["--heads", "6", "--kv-heads", "4"], "--heads is 6; it must be a multiple of"),
+    (["--kv-heads", "0"], "--kv-heads is 0"),
+    (["--head-dim", "0"], "--head-dim is 0"),
+    (["--seq", "32768", "--heads", "1024", "--head-dim", "1024"], "--seq is 32768; with --batch 1 --seq 32768"),
+    (["--mask", "band"], "--mask is 'band'; it must be full, causal or window=N"),
+    (["--mask", "window=0"], "--mask window is 0; it must be at least 1"),
+    (["--mask", "window=x"], "--mask window is 'x'; it must be a whole number"),
+    (["--layout", "striped"], "--layout is 'striped'; it must be one of contiguous, zigzag"),
+    (["--scale", "-1"], "--scale is '-1'"),
+    (["--scale", "0"], "--scale is 0; it must be 1e-06 to 1"),
+    (["--sink=no"], "--sink takes no value"),
+    (["--packed"], "--packed is not there yet"),
+    (["--direction", "bwd"], "--direction is bwd; only moe_layer has it, and the operator is ring_attention"),
+    (["--split", "compute=1,dispatch=1"], "it has intra, send, keep, compute"),
+]
+
+
+def run(*flags):
+    """Its result and its rows."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(NOT_INHERITED)}
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "rows"
+        result = subprocess.run([PROGRAM, "run", "ring_attention", "--device", "cpu", *map(str, flags), "--json", file],
+                                capture_output=True, text=True, timeout=100, env=environment)
+        rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return result, rows
+
+
+class Attention(unittest.TestCase):
+    def row(self, *flags):
+        result, rows = run(*flags)
+        self.assertEqual(result.returncode, 0, result.stderr)  # 1 if bytes are not those that the mask asks for
+        (row,) = rows
+        self.assertLessEqual({"op": "ring_attention", "correct": True}.items(), row.items())
+        return row
+
+    def test_every_mask_and_layout_is_correct(self):
+        for i, row_of in enumerate(ROWS):
+            asked = dict(zip(KEYS, row_of, strict=True)) | {"launches": 3}
+            with self.subTest(**asked):
+                flags = [word for key, value in asked.items() for word in (f"--{key.replace('_', '-')}", value)]
+                row = self.row(*flags, *(["--sink"] if i % 2 else []), *(["--scale", 0.25] if i % 3 == 2 else []))
+                self.assertLessEqual((asked | {"sink": i % 2 == 1}).items(), row.items())
+                self.assertLessEqual(row["error"], row["bound"])
+
+    def test_it_moves_what_is_seen_and_counts_what_is_computed(self):
+        shape = ("--nodes", 2, "--ranks", 2, "--seq", 64, "--heads", 4, "--kv-heads", 2, "--head-dim", 8,
+                 "--launches", 2)
+        row_bytes = 2 * 2 * 8 * 2  # keys and values of a position, in bf16
+        flops = 4 * 4 * 8 / 4  # of a pair of a query and a key, in four heads, shared by four ranks
+        full = self.row(*shape, "--mask", "full")
+        # 16 rows of a rank: to its peer in the node, and to a rail peer, whose own peer gets them from it.
+        self.assertEqual((full["nvlink_bytes"], full["network_bytes"]), (32 * row_bytes, 16 * row_bytes))
+        self.assertEqual(full["flops"], 64 * 64 * flops)
+        self.assertEqual(self.row(*shape, "--mask", "causal")["flops"], 64 * 65 // 2 * flops)
+        window = self.row(*shape, "--mask", "window=5", "--layout", "contiguous")
+        # The next rank sees the last four rows.
+        self.assertEqual((window["nvlink_bytes"], window["network_bytes"]), (4 * row_bytes, 4 * row_bytes))
+        self.assertEqual(window["flops"], (15 + 59 * 5) * flops)
+        self.assertGreater(full["workspace_bytes"], 0)
+
+    def test_processes_and_a_split(self):
+        shape = ("--nodes", 2, "--ranks", 2, "--seq", 48, "--launches", 2)
+        self.row(*shape, "--launcher", "fork", "--net", "tcp")
+        self.row(*shape, "--split", "compute=2,intra=1,send=1,keep=1")
+
+    def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):
+        for flags, word in WRONG_USAGE:
+            with self.subTest(flags=flags):
+                result, _ = run(*flags)
+                self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+                self.assertIn(word, result.stderr)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--program", required=True)
+    options, rest = parser.parse_known_args()
+    PROGRAM = options.program
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// tests/cuda/gpu_ring_attention_test.cc — ring_attention on a GPU: every element is right, whatever the mask.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <tuple>
+#include <vector>
+
+#include "tests/attention/attention_data.h"
+#include "tests/cuda/gpu_launch.h"
+#include "tests/support/each_rank.h"
+#include "tests/support/expect_error.h"
+
+namespace mk::test {
+namespace {
+
+// A launch's tensors on the GPU; outputs are NaN before.
+class GpuAttentionLaunch {
+ public:
+  GpuAttentionLaunch(World& world, const AttentionCase& at, uint64_t seed, uint64_t launch)
+      : device_(world.state().device()), at_(at), data_(at, seed, launch) {
+    for (int rank = 0; rank < world.size(); ++rank) {
+      HeadTensor q = keep(data_.q(rank));
+      HeadTensor o = q;
+      o.data = poison(2 * q.batch * q.rows * q.heads * q.dim);
+      args_.push_back({.q = q,
+                       .k = keep(data_.k(rank)),
+                       .v = keep(data_.v(rank)),
+                       .o = o,
+                       .lse = static_cast<float*>(poison(4 * q.batch * q.rows * q.heads)),
+                       .sink = at.sinks == Sinks::kGiven ? sinks() : nullptr,
+                       .stream = world.rank_stream(rank)});
+    }
+  }
+
+  void enqueue(World& world, const Split& split = {}) { ring_attention(world, args_, at_.options(split)); }
+  void enqueue_without(World& world, int missing) {
+    runtime::WorldState& state = world.state();
+    const attention::Problem problem = attention::problem_of(state.shape(), state.members(), args_, at_.options());
+    const Split chosen;
+    const runtime::Plan& plan = attention::plan_for(state, problem, chosen);
+    for (int rank = 0; rank < world.size(); ++rank) {
+      if (rank != missing) attention::launch_rank(state, plan, rank, problem, args_[rank]);
+    }
+  }
+
+  HeadValues o(int rank) const {
+    HeadValues values = data_.q(rank);
+    device_.download(values.bytes.data(), args_[rank].o.data, values.bytes.size());
+    return values;
+  }
+  std::vector<float> lse(int rank) const {
+    const HeadTensor& q = args_[rank].q;
+    std::vector<float> values(q.batch * q.rows * q.heads);
+    device_.download(values.data(), args_[rank].lse, 4 * values.size());
+    return values;
+  }
+  testing::AssertionResult is_right() const {
+    return each_rank_is_right(static_cast<int>(args_.size()),
+                              [&](int rank) { return data_.is_right(rank, o(rank), lse(rank)); });
+  }
+  bool has_the_bits_of(const GpuAttentionLaunch& other) const {
+    for (int rank = 0; rank < static_cast<int>(args_.size()); ++rank) {
+      if (o(rank).bytes != other.o(rank).bytes) return false;
+      const std::vector<float> own = lse(rank);
+      if (std::memcmp(own.data(), other.lse(rank).data(), 4 * own.size()) != 0) return false;
+    }
+    return true;
+  }
+
+ private:
+  void* keep(const void* data, size_t bytes) {
+    runtime::Buffer& buffer = buffers_.emplace_back(device_, bytes);
+    device_.upload(buffer.as<void>(), data, bytes);
+    return buffer.as<void>();
+  }
+  HeadTensor keep(HeadValues values) {
+    HeadTensor tensor = values.view();
+    tensor.data = keep(values.bytes.data(), values.bytes.size());
+    return tensor;
+  }
+  void* poison(size_t bytes) {
+    const std::vector<std::byte> ones(bytes, std::byte{0xff});
+    return keep(ones.data(), bytes);
+  }
+  const float* sinks() { return static_cast<const float*>(keep(data_.sinks().data(), 4 * data_.sinks().size())); }
+
+  runtime::Device& device_;
+  AttentionCase at_;
+  AttentionData data_;
+  std::vector<runtime::Buffer> buffers_;
+  std::vector<RingAttentionArgs> args_;
+};
+
+testing::AssertionResult runs_right(World& world, const AttentionCase& at, int launches, uint64_t seed) {
+  std::vector<GpuAttentionLaunch> queued;
+  for (int launch = 0; launch < launches; ++launch) queued.emplace_back(world, at, seed, launch);
+  for (GpuAttentionLaunch& launch : queued) launch.enqueue(world);
+  world.synchronize();
+  for (int launch = 0; launch < launches; ++launch) {
+    if (const auto right = queued[launch].is_right(); !right) {
+      return testing::AssertionFailure() << name_of(at.form) << ", " << at.shape.rows << " rows, dim " << at.shape.dim
+                                         << ", launch " << launch << ": " << right.message();
+    }
+  }
+  return testing::AssertionSuccess();
+}
+
+// Rows of one, of a prime, one past a tile, and of several tiles and blocks.  Every dim there is, with key heads for
+// each query head and for several.  The host attends to every query in double: small shapes are for large worlds.
+constexpr RingAttentionShape kShapes[] = {
+    {1, 1, 1, 1, 64, DType::kBf16},   {2, 37, 4, 1, 128, DType::kFp16}, {1, 129, 2, 2, 64, DType::kFp16},
+    {1, 65, 2, 1, 256, DType::kBf16}, {1, 300, 8, 2, 128, DType::kBf16}};
+constexpr size_t kSmallShapes = 4;
+
+AttentionCase case_of(const WorldShape& world, SequenceOrder order, RingAttentionShape shape) {
+  if (order == SequenceOrder::kZigzag) shape.rows *= 2;
+  return {.world = world, .form = {.order = order}, .shape = shape};
+}
+
+class GpuAttention : public testing::TestWithParam<std::tuple<WorldShape, SequenceOrder>> {
+ protected:
+  WorldShape shape = std::get<0>(GetParam());
+  SequenceOrder order = std::get<1>(GetParam());
+};
+INSTANTIATE_TEST_SUITE_P(Worlds, GpuAttention,
+                         testing::Combine(testing::Values(WorldShape{1, 1}, WorldShape{1, 2}, WorldShape{1, 5},
+                                                          WorldShape{2, 1}, WorldShape{2, 2}, WorldShape{3, 2},
+                                                          WorldShape{2, 8}),
+                                          testing::Values(SequenceOrder::kContiguous, SequenceOrder::kZigzag)),
+                         joined_names);
+
+TEST_P(GpuAttention, IsRightWithEveryMask) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(shape);
+  int turn = shape.size() + shape.nodes;
+  for (int mask = 0; mask < 5; ++mask, ++turn) {
+    const size_t shapes = shape.size() > 4 ? kSmallShapes : std::size(kShapes);
+    AttentionCase at = case_of(shape, order, kShapes[turn % shapes]);
+    const AttentionMask masks[] = {{MaskKind::kFull},
+                                   {MaskKind::kCausal},
+                                   {MaskKind::kCausal, 1},
+                                   {MaskKind::kCausal, 150},
+                                   {MaskKind::kCausal, at.shape.rows + 3}};
+    at.form.mask = masks[mask];
+    if (turn % 2 == 0) at.sinks = Sinks::kGiven;
+    if (turn % 3 == 0) at.scale = 0.05f;
+    EXPECT_TRUE(runs_right(world, at, 2, seed_of(turn, mask)));
+  }
+}
+
+// Every shape with masks that all engine configurations serve.
+TEST(GpuAttentionShapes, AreRight) {
+  MK_NEEDS_GPU();
+  for (const WorldShape& shape : {WorldShape{1, 1}, WorldShape{2, 2}}) {
+    World world = gpu_world(shape);
+    for (const RingAttentionShape& one : kShapes) {
+      for (const MaskKind mask : {MaskKind::kFull, MaskKind::kCausal}) {
+        AttentionCase at = case_of(shape, SequenceOrder::kContiguous, one);
+        at.form.mask.kind = mask;
+        EXPECT_TRUE(runs_right(world, at, 2, seed_of(one.rows, one.dim)));
+      }
+    }
+  }
+}
+
+TEST_P(GpuAttention, EveryRunAndEverySplitGivesTheSameBits) {
+  MK_NEEDS_GPU();
+  if (shape.size() > 6) GTEST_SKIP() << "eight ranks leave few splits";
+  World world = gpu_world(shape);
+  AttentionCase at = case_of(shape, order, {1, 300, 4, 2, 128, DType::kBf16});
+  at.form.mask = {MaskKind::kCausal};
+  std::vector<Split> splits = {{}, {}};
+  for (const int workers : {1, 3}) {
+    Split& split = splits.emplace_back(Split{{"compute", 5 + workers}});
+    if (shape.ranks > 1) split["intra"] = workers;
+    if (shape.nodes > 1) split.insert({{"send", workers}, {"keep", 1}});
+  }
+  std::vector<GpuAttentionLaunch> launches;
+  for (const Split& split : splits) {
+    launches.emplace_back(world, at, 7, 0);
+    launches.back().enqueue(world, split);
+    world.synchronize();
+    EXPECT_TRUE(launches.back().is_right());
+    EXPECT_TRUE(launches.back().has_the_bits_of(launches.front()));
+  }
+}
+
+TEST_P(GpuAttention, ManyLaunchesInARowAreRight) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(shape);
+  AttentionCase at = case_of(shape, order, {1, 140, 2, 1, 64, DType::kBf16});
+  at.form.mask = {MaskKind::kCausal};
+  GpuAttentionLaunch first(world, at, 3, 0);
+  GpuAttentionLaunch last(world, at, 3, 2);
+  for (int i = 0; i < 50; ++i) (i % 2 == 0 ? first : last).enqueue(world);
+  world.synchronize();
+  EXPECT_TRUE(first.is_right());
+  EXPECT_TRUE(last.is_right());
+}
+
+TEST(GpuAttentionFault, ARankThatNeverStartsIsNamedAndANewWorldWorks) {
+  MK_NEEDS_GPU();
+  for (const WorldShape& shape : {WorldShape{1, 2}, WorldShape{2, 2}}) {
+    const AttentionCase at = case_of(shape, SequenceOrder::kContiguous, {1, 200, 2, 1, 128, DType::kBf16});
+    World world = gpu_world(shape, {.timeout_ms = 200});
+    GpuAttentionLaunch launch(world, at, 3, 0);
+    world.state().device().synchronize();
+    launch.enqueue_without(world, 1);
+    EXPECT_TRUE(throws(ErrorCode::kTimeout, {"launch 1"}, [&] { world.synchronize(); }));
+    World another = gpu_world(shape);
+    EXPECT_TRUE(runs_right(another, at, 2, 1));
+  }
+}
+
+}  // namespace
+}  // namespace mk::test
