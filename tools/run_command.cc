@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <optional>
+#include <utility>
 
 #include "commands.h"
 #include "launcher.h"
@@ -41,6 +42,18 @@ std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& 
   }
 }
 
+// The row of an operator, and before the first one what all have in common.
+void print_row(const Row& row, const RunRequest& request, OutputFile& json, bool has_head) {
+  if (!has_head) {
+    print_line("device {}: {}; {} launches a row, seed {}", name_of(row.device), row.device_name, row.launches,
+               row.seed);
+    print_line("{}", table_header());
+  }
+  print_line("{}", table_row(row));
+  if (const std::string stats = stats_row(row); request.stats && !stats.empty()) print_line("{}", stats);
+  json.append(to_json(row));
+}
+
 int run_seat(const RunRequest& request, const Seat& seat) {
   OutputFile json("--json", seat.reports() ? request.json : std::nullopt);
   const Options options = options_of(request);
@@ -54,16 +67,14 @@ int run_seat(const RunRequest& request, const Seat& seat) {
     if (!ran) continue;
     const Row& row = *ran;
     all_correct = all_correct && row.correct();
-    if (!seat.reports()) continue;
-    if (!any) {
-      print_line("device {}: {}; {} launches a row, seed {}", name_of(row.device), row.device_name, row.launches,
-                 row.seed);
-      print_line("{}", table_header());
+    try {
+      if (seat.reports()) print_row(row, request, json, std::exchange(any, true));
+    } catch (const std::exception& error) {
+      world.state().explain(Error(ErrorCode::kDevice, error.what()));  // nobody waits for this rank
+      throw;
     }
-    print_line("{}", table_row(row));
-    if (const std::string stats = stats_row(row); request.stats && !stats.empty()) print_line("{}", stats);
-    json.append(to_json(row));
-    any = true;
+    // The World ends next, and cannot say whom it waits for then.  So no rank ends well unless there is a row.
+    world.state().exchange("", "the end of the row");
   }
   json.close();
   return all_correct ? kExitCorrect : kExitFailed;

@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 # tests/process/env_launcher_test.py — `mkernel run` under the variables of torchrun and srun.
+import contextlib
+import os
+import subprocess
+
 import launched
 from launched import SHAPE, Launched, free_port, srun, torchrun
 
@@ -50,6 +54,25 @@ class EnvLauncher(Launched):
         self.assertEqual([code for code, _, _ in results], [1, 1])
         self.assertIn("ranks 2 of 3", results[0][2])
         self.assertIn("ranks 2 of 3", results[1][2])
+
+    # Nothing waits for rank 0 any more but the end of the World.  Its stdout is a full pipe that nobody reads.
+    def test_a_rank_0_that_stops_before_its_row_is_named_by_the_others(self):
+        port = free_port()
+        end, full = os.pipe()
+        self.addCleanup(lambda: [os.close(end), os.close(full)])
+        os.set_blocking(full, False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(full, bytes(1 << 16))
+        os.set_blocking(full, True)
+        command = ["ag_gemm", *SHAPE, "--m", 66, "--timeout-ms", 2000]
+        first = subprocess.Popen([launched.PROGRAM, "run", *map(str, command)], stdout=full, stderr=subprocess.DEVNULL,
+                                 env=self.environment(**torchrun(0, 1, 2, port)))
+        self.addCleanup(lambda: [first.kill(), first.wait()])
+        ((code, _, complained),) = self.run_all([torchrun(1, 1, 2, port)], *command)
+        self.assertEqual((code, len(complained.splitlines())), (1, 1), complained)
+        self.assertIn("rank 1 waited 2000 ms for rank 0", complained)
+        self.assertIsNone(first.poll())
 
     def test_without_a_launcher_env_is_refused(self):
         ((code, said, complained),) = self.run_all([{}], "--launcher", "env")
