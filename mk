@@ -37,10 +37,12 @@ may_install() {
   sudo -n true 2>/dev/null
 }
 
+lists_are_new=0  # those of packages
 install() {
   say "installing $*"
-  "${as_root[@]}" apt-get -qq update &&
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
+  ((lists_are_new)) || "${as_root[@]}" apt-get -qq update || return
+  lists_are_new=1
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends "$@" >/dev/null
 }
 
 # try_once PACKAGE TEST…: if the test fails, tries once to install the package, and goes on without it if that fails.
@@ -90,12 +92,12 @@ make_guest() {
   } >build/softroce.log 2>&1 || say "the guest cannot be made here, see build/softroce.log"
 }
 
-# ninja's output: a line of progress every few seconds, and whatever is no progress.
+# ninja's output: a line of progress every few seconds, unless it is built aside, and whatever is no progress.
 show_progress() {
   local line shown=$SECONDS
   while IFS= read -r line; do
     case "$line" in
-      \[*/*\]*) ((SECONDS - shown < 5)) || { shown=$SECONDS; say "$line"; } ;;
+      \[*/*\]*) ((is_aside || SECONDS - shown < 5)) || { shown=$SECONDS; say "$line"; } ;;
       "ninja: no work to do.") ;;
       *) echo "$line" >&2 ;;
     esac
@@ -108,8 +110,11 @@ build() {
   shift 2
   mkdir -p "$tree"
   log="$tree/configure.log"
-  cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
-  sed -n 's/^-- mKernel: /mk: /p' "$log" >&2
+  "${in_tree[@]}" cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" >"$log" 2>&1 || {
+    cat "$log" >&2
+    exit 1
+  }
+  ((is_aside)) || sed -n 's/^-- mKernel: /mk: /p' "$log" >&2
   "${in_tree[@]}" cmake --build "$tree" --target "$target" 2>&1 | show_progress || {
     say "the build in $tree failed"
     exit 1
@@ -127,33 +132,75 @@ timed() {
   times+=("$name $((SECONDS - began)) s")
 }
 
-# run_tests TREE [ctest flags]: runs them all and adds to the counts above.  That no test ran is a failure.
+# run_tests MORE TREE [ctest flags]: runs them all and adds to the counts above, MORE at once than there are cores, as
+# many tests wait for a deadline.  That no test ran is a failure.
 run_tests() {
-  local tree=$1 last="$1/Testing/Temporary/LastTest.log" good bad idle
-  shift
+  local more=$1 tree=$2 last="$2/Testing/Temporary/LastTest.log" good bad idle
+  shift 2
   rm -f "$last"
-  # One more than there are cores: many tests wait for a deadline.
-  "${in_tree[@]}" ctest --test-dir "$tree" -j "$(($(nproc) + 1))" --output-on-failure --timeout 300 "$@" 2>&1 |
+  "${in_tree[@]}" ctest --test-dir "$tree" -j "$(($(nproc) + more))" --output-on-failure --timeout 300 "$@" 2>&1 |
     tee "$tree/ctest.log" || true
   python3 tests/support/sum_up.py "$tree/ctest.log" "$last" >"$tree/summary.log"
   read -r good bad idle <"$tree/summary.log"
   passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + idle))
 }
 
+# Trees with sanitizers: only the tests are built, with little optimisation, which halves the time to build them.
+sanitized=(tests/all -DMKERNEL_CUDA=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1)
+build_tsan() { build build/tsan "${sanitized[@]}" -DMKERNEL_SANITIZE=thread; }
+build_asan() { build build/asan "${sanitized[@]}" -DMKERNEL_SANITIZE=address,undefined; }
+
+# aside [--after PROCESS] COMMAND: a build in the background, which only gets the cores that nothing else wants: tests
+# often wait for a deadline.  It begins when PROCESS has ended.  Sets `aside`, the process to wait for.
+is_aside=0
+aside() {
+  local idle=() after=
+  if chrt --idle 0 true 2>/dev/null; then idle=(chrt --idle 0); else idle=(nice -n 19); fi
+  if [[ "$1" == --after ]]; then after=$2; shift 2; fi
+  set -m  # a process group of its own, which `end_aside` ends
+  (
+    is_aside=1 in_tree=("${idle[@]}" "${in_tree[@]}")
+    [[ -z "$after" ]] || tail --pid="$after" -f /dev/null
+    "$@"
+  ) &
+  set +m
+  aside=$!
+  all_aside+=("$aside")
+}
+all_aside=()
+# wait_for PROCESS: waits for a build aside, which is not aside any more.
+wait_for() {
+  local stat line group
+  for stat in /proc/[0-9]*/stat; do
+    line=$(cat "$stat" 2>/dev/null) || continue
+    read -r _ _ group _ <<<"${line##*) }"
+    [[ "$group" != "$1" ]] || chrt --other --pid 0 "$(basename "${stat%/stat}")" 2>/dev/null || true
+  done
+  wait "$1" || exit 1
+}
+end_aside() {
+  local group
+  for group in "${all_aside[@]}"; do kill -- "-$group" 2>/dev/null || true; done
+}
+
 run_all_tests() {
-  local tree
-  timed build build build all
-  wait  # for the guest
-  timed tests run_tests build
-  # Under sanitizers only the tests are built, with little optimisation: half the time to build.
-  local sanitized=(-DMKERNEL_CUDA=OFF -DCMAKE_CXX_FLAGS_RELEASE=-O1)
+  local tree for_tests=$1 tsan asan fixed=()
   # ThreadSanitizer's shadow memory needs known addresses: no randomisation where that is allowed.
-  ! setarch "$(uname -m)" -R true 2>/dev/null || in_tree=(setarch "$(uname -m)" -R)
-  timed "tsan build" build build/tsan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=thread
-  timed "tsan tests" run_tests build/tsan -L race
+  ! setarch "$(uname -m)" -R true 2>/dev/null || fixed=(setarch "$(uname -m)" -R)
+  trap end_aside EXIT
+  in_tree=("${fixed[@]}")
+  aside build_tsan; tsan=$aside
   in_tree=()
-  timed "asan build" build build/asan tests/all "${sanitized[@]}" -DMKERNEL_SANITIZE=address,undefined
-  timed "asan tests" run_tests build/asan -L asan
+  aside --after "$tsan" build_asan; asan=$aside
+  timed build build build all
+  wait "$for_tests" || true
+  timed tests run_tests 1 build
+  timed "rest of tsan build" wait_for "$tsan"
+  in_tree=("${fixed[@]}")
+  timed "tsan tests" run_tests 2 build/tsan -L race
+  in_tree=()
+  timed "rest of asan build" wait_for "$asan"
+  timed "asan tests" run_tests 2 build/asan -L asan
   if ((failed)); then
     say "what failed, once more:"
     for tree in build build/tsan build/asan; do tail -n +2 "$tree/summary.log"; done
@@ -170,7 +217,7 @@ run_all_tests() {
 in_tree=()  # a command that starts what is built and tested
 case "${1:-}" in
   "") echo "$usage" >&2; exit 2 ;;
-  test) install_missing; install_for_tests; make_guest & run_all_tests ;;
+  test) install_missing; { install_for_tests; make_guest; } & run_all_tests $! ;;
   build) install_missing; build build all ;;
   *)
     install_missing

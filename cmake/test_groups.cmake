@@ -6,7 +6,7 @@
 #
 # A group has at most SIZE cases, all of one suite.  Its name is <name>:<suite>.<first>-<last>, e.g.
 # core_test:Ring.1-12, or <name>:<suite>.<case> if it has only one.  OUT adds the tests, and lists them in `groups`.
-execute_process(COMMAND ${BINARY} --gtest_list_tests --gtest_filter=${FILTER} TIMEOUT 60
+execute_process(COMMAND ${BINARY} --gtest_list_tests --gtest_filter=${FILTER} TIMEOUT 300
   OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY)
 string(REGEX REPLACE " +#[^\n]*" "" listed "${listed}")  # values of parameters
 string(REGEX MATCHALL "[^\n]+" lines "${listed}")
