@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/half.h"
+#include "tests/support/draws.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/moe_launch.h"
 #include "tests/support/worlds.h"
@@ -165,7 +166,7 @@ TEST(MoeProperty, AThousandRoutingsAreRight) {
   constexpr WorldShape kDrawn[] = {{1, 1}, {1, 4}, {2, 2}, {3, 2}, {2, 3}};
   for (const WorldShape& shape : kDrawn) {
     World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu);
-    for (int plan = 0; plan < 20; ++plan) {
+    for (int plan = 0; plan < draws(20); ++plan) {
       const int local_experts = static_cast<int>(draw(5));
       const int topk = static_cast<int>(draw(std::min(9, local_experts * shape.size())));
       const moe::Problem problem = moe_problem(shape, local_experts, topk, draw(40), 0, draw(9), draw(70));

@@ -11,6 +11,7 @@
 #include "core/for_each_key.h"
 #include "ops/moe/moe_targets.h"
 #include "target/ledger/ledger_machine.h"
+#include "tests/support/draws.h"
 #include "tests/support/moe_data.h"
 
 namespace mk::test {
@@ -33,7 +34,7 @@ moe::Layout some_layout(std::mt19937_64& random) {
 
 TEST(MoeSlices, HaveEveryTokenOnceAndLieInOnePhase) {
   std::mt19937_64 random(1);
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < draws(300); ++round) {
     const moe::Layout layout = some_layout(random);
     const int64_t tokens = draw(random, 0, static_cast<int>(layout.max_tokens));
     int64_t next = 0;
@@ -72,7 +73,7 @@ struct Rows {
 
 TEST(MoePasses, VisitEveryBlockOnceAndNoneBeforeItsRowsHaveArrived) {
   std::mt19937_64 random(2);
-  for (int round = 0; round < 3000; ++round) {
+  for (int round = 0; round < draws(3000); ++round) {
     const moe::Layout layout = some_layout(random);
     const Rows rows(random, layout);
     std::map<int64_t, int> visits;

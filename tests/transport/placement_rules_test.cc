@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/support/draws.h"
 #include "tests/support/machine_shape.h"
 #include "transport/assignment.h"
 
 namespace mk::test {
 namespace {
 
-constexpr int kMachines = 2000;
+const unsigned kMachines = static_cast<unsigned>(draws(2000));
 
 int below(std::mt19937& random, int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); }
 
