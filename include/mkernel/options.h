@@ -20,8 +20,8 @@ namespace mk {
 //                           tokens to the network)
 //   moe_layer and           the same; compute also sums what the experts return, send does so for tokens of other
 //   moe_layer_backward      nodes
-//   ring_attention          compute, intra (gives keys to the peers of the node), send (hands keys to the network), keep
-//                           (says where there is room for keys from other nodes)
+//   ring_attention          compute, intra (gives keys to the peers of the node), send (hands keys to the network),
+//                           keep (says where there is room for keys from other nodes)
 //
 // A worker is a thread on a CPU.  On a GPU one that computes is a block with an SM of its own, and the others are
 // warps, eight to an SM.  ag_gemm without `intra`, and moe_* without `dispatch`, have a warp for it in each block that

@@ -4,8 +4,8 @@
 // MK_HD marks a function that host and device code both call.  MK_PROTOCOL stands on the line above a
 // template over a machine: it may call what only one side has, because only that side instantiates it.  MK_INLINE is
 // for a large function with one caller: as a call it would need its arguments, a machine's state among them, in memory.
-// MK_LOOP stands on the line above a loop that nvcc is not to unroll: where a body is long and seldom runs, copies of it
-// cost registers and minutes of compilation.
+// MK_LOOP stands on the line above a loop that nvcc is not to unroll: where a body is long and seldom runs, copies of
+// it cost registers and minutes of compilation.
 #pragma once
 
 #ifdef __CUDACC__

@@ -79,9 +79,9 @@ TEST_P(AttentionLedger, BalancesAndMovesOnlyWhatIsNeeded) {
     for (const auto& [intra, send, keep, compute, slots] :
          {std::tuple{1, 1, 1, 1, 1}, std::tuple{3, 2, 2, 3, 2}, std::tuple{2, 3, 1, 2, 3}}) {
       const attention::Problem problem = attention_problem(world, form, rows);
-      const Layout layout =
-          attention::make_layout(problem, {.tile_rows = 4, .part_bytes = 72, .chunks_of_piece = 2, .heads_together = 3, .slots = slots},
-                                 attention_roster(world, intra, send, keep, compute));
+      const Layout layout = attention::make_layout(
+          problem, {.tile_rows = 4, .part_bytes = 72, .chunks_of_piece = 2, .heads_together = 3, .slots = slots},
+          attention_roster(world, intra, send, keep, compute));
       const ledger::Ledger ledger = walk<LedgerMachine>(layout, 3);
       ASSERT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
       const uint64_t row_bytes = 2 * layout.batch * layout.key_row_bytes();
@@ -130,8 +130,8 @@ struct PutsHalfOfAChunk : LedgerMachine {
 template <class M>
 bool is_found(const WorldShape& world) {
   const attention::Problem problem = attention_problem(world, {{MaskKind::kCausal}, SequenceOrder::kZigzag}, 10);
-  const Layout layout =
-      attention::make_layout(problem, {.tile_rows = 4, .part_bytes = 72, .chunks_of_piece = 2}, attention_roster(world, 1, 1, 1, 2));
+  const Layout layout = attention::make_layout(problem, {.tile_rows = 4, .part_bytes = 72, .chunks_of_piece = 2},
+                                               attention_roster(world, 1, 1, 1, 2));
   return !walk<M>(layout, 3).complaints().empty();
 }
 

@@ -46,9 +46,11 @@ class AttentionSim {
     if (form.mask.kind == MaskKind::kCausal && draw(2) == 1) form.mask.window = draw(20);
     const int kv_heads = draw(2);
     problem_ = attention_problem(world, form, 2 * draw(6), draw(2), kv_heads * draw(2), kv_heads, draw(3));
-    const attention::Cut cut{
-        .tile_rows = draw(5), .part_bytes = 24 * draw(8),
-                             .chunks_of_piece = draw(3), .heads_together = draw(3), .slots = draw(3)};
+    const attention::Cut cut{.tile_rows = draw(5),
+                             .part_bytes = 24 * draw(8),
+                             .chunks_of_piece = draw(3),
+                             .heads_together = draw(3),
+                             .slots = draw(3)};
     layout_ = attention::make_layout(problem_, cut, attention_roster(world, draw(3), draw(2), draw(2), draw(3)));
     num_launches_ = 2 + draw(2);
   }

@@ -286,7 +286,8 @@ struct Layout {
   // arrived: a chunk of `source` lies in its slot here.  room: `peer` of this node has room for what this rank has of
   // `node`'s keys.  rail_room: the rail peer in `node` has room for this rank's.  used: workers of this rank that have
   // read what a rail brought.
-  static constexpr uint64_t kHalves = 2;  // of a part, which `arrived` counts: keys and values, as puts land in any order
+  // Keys and values of a part are counted apart: puts land in any order.
+  static constexpr uint64_t kHalves = 2;
 
   MK_HD constexpr uint32_t arrived(int source, int chunk) const {
     return static_cast<uint32_t>(source) * num_chunks() + chunk;
