@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# bench/attention_vs_torch.py — attention by our engine on one GPU beside PyTorch's, forward.
+# bench/attention_vs_torch.py — attention on one GPU, ours beside PyTorch's, forward: the operator ring_attention in a
+# world of one rank, and with --tiles the engine alone.
 #
 # PyTorch has the cuDNN backend and, with --flash, the flash backend; a ratio is to whichever is faster.  Launches take
 # turns; a line has medians.  Inputs are random and change from launch to launch, so that none are in the L2.  Before it
@@ -47,6 +48,20 @@ class Ours:
                     ctypes.c_void_p(torch.cuda.current_stream().cuda_stream))
         if self.library.mk_attention(ctypes.byref(call)):
             raise ValueError(self.library.mk_attention_error().decode())
+
+
+class Operator:
+    def __init__(self, library):
+        self.library = library
+
+    def __call__(self, q, k, v, o, lse, kind):
+        sizes = (*q.shape[:3], k.shape[2], q.shape[3])
+        if self.library.mk_ring_attention(
+                *(ctypes.c_int64(size) for size in sizes), ctypes.c_int(kind != "full"),
+                ctypes.c_int64(WINDOW + 1 if kind == "window" else 0),
+                *(ctypes.c_void_p(t.data_ptr()) for t in (q, k, v, o, lse)),
+                ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)):
+            raise ValueError(self.library.mk_ring_attention_error().decode())
 
 
 def torch_attention(backend, q, k, v, kind):
@@ -147,14 +162,15 @@ if __name__ == "__main__":
     parser.add_argument("--json")
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--only", default="", help="names that contain one of these, separated by commas")
-    parser.add_argument("--tiles", default="0", help="N or N:VARIANT, separated by commas; 0: the library chooses")
+    parser.add_argument("--tiles", default="", help="the engine alone: N or N:VARIANT, separated by commas; 0: any")
     parser.add_argument("--flash", action="store_true", help="PyTorch's flash backend as well")
     parser.add_argument("--static", action="store_true", help="also without claiming")
     options = parser.parse_args()
     library = ctypes.CDLL(options.library)
     library.mk_attention_error.restype = ctypes.c_char_p
-    variants = {}
-    for tile in options.tiles.split(","):
+    library.mk_ring_attention_error.restype = ctypes.c_char_p
+    variants = {"operator": Operator(library)}
+    for tile in filter(None, options.tiles.split(",")):
         n, _, variant = tile.partition(":")
         variants[f"n{tile}"] = Ours(library, int(n), int(variant or 0))
         if options.static:
