@@ -77,8 +77,7 @@ MK_HD inline double sums_error(const AttentionRule& rule, const SoftmaxSums& sum
 // `magnitude` is V.
 MK_HD inline double o_tolerance(const AttentionRule& rule, const SoftmaxSums& sums, double o, double magnitude) {
   const double tiny = sums.seen * rule.weights.tiny * rule.largest_value / sums.sum;
-  const double before =
-      sums_error(rule, sums) * (magnitude + std::fabs(o)) + rule.weights.unit * magnitude + tiny;
+  const double before = sums_error(rule, sums) * (magnitude + std::fabs(o)) + rule.weights.unit * magnitude + tiny;
   return before + rule.rounding.unit * (std::fabs(o) + before) + rule.rounding.tiny;
 }
 

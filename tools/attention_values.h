@@ -54,7 +54,7 @@ struct AttentionValues {
   int64_t heads = 1;
   int64_t kv_heads = 1;
   int64_t dim = 1;
-  int64_t window = 1;  // the sequence, if the mask has none
+  int64_t window = 1;    // the sequence, if the mask has none
   float query_size = 1;  // powers of two
   float key_size = 1;
   int bits = 1;        // kExact: of a code
@@ -94,8 +94,8 @@ inline AttentionValues attention_values_for(const AttentionSize& size, uint64_t 
   values.bits = std::clamp(static_cast<int>(std::log2(ratio)), 1, most_bits);
   values.stride = size.dim / values.bits;
   // A product of uniform numbers of (-1, 1) has a deviation of a third; a bit that differs costs two products.
-  const double product = is_uniform ? 3 * spread / (scale * std::sqrt(static_cast<double>(size.dim)))
-                                    : kApart / 2 / scale;
+  const double product =
+      is_uniform ? 3 * spread / (scale * std::sqrt(static_cast<double>(size.dim))) : kApart / 2 / scale;
   const int exponent = static_cast<int>(is_uniform ? std::lround(std::log2(product)) : std::ceil(std::log2(product)));
   values.query_size = std::ldexp(1.0f, exponent / 2);
   values.key_size = std::ldexp(1.0f, exponent - exponent / 2);

@@ -84,9 +84,9 @@ void add_attention_flags(CLI::App& app, RunRequest& run) {
                           per_device(&AttentionDefaults::seq));
   add_number<int64_t>(app, "--heads", run.heads,
                       "ring_attention: heads of queries " + per_device(&AttentionDefaults::heads));
-  add_number<int64_t>(app, "--kv-heads", run.kv_heads,
-                      "ring_attention: heads of keys and values, a divisor of --heads " +
-                          per_device(&AttentionDefaults::kv_heads));
+  add_number<int64_t>(
+      app, "--kv-heads", run.kv_heads,
+      "ring_attention: heads of keys and values, a divisor of --heads " + per_device(&AttentionDefaults::kv_heads));
   add_number<int64_t>(app, "--head-dim", run.head_dim,
                       "ring_attention: elements of a head " + per_device(&AttentionDefaults::head_dim));
   add_flag(app, "--mask", "KIND",
@@ -101,9 +101,10 @@ void add_attention_flags(CLI::App& app, RunRequest& run) {
            [&run](const std::string& text) { run.scale = real("--scale", text); });
   app.add_flag("--sink", run.sink, "ring_attention: each head has a sink, a score without a value")
       ->disable_flag_override();
-  app.add_flag_callback("--packed", [] {
-       throw UsageError("--packed is not there yet; sequences of ring_attention have one length, --seq");
-     })->group("");  // not shown
+  app.add_flag_callback(
+         "--packed",
+         [] { throw UsageError("--packed is not there yet; sequences of ring_attention have one length, --seq"); })
+      ->group("");  // not shown
 }
 
 void add_run_flags(CLI::App& app, RunRequest& run) {

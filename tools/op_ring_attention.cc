@@ -93,8 +93,7 @@ class Runner {
         engine_(make_data_engine(device_)),
         checker_(make_attention_checker(device_)),
         fields_(*row.attention),
-        shape_{fields_.batch,    fields_.seq / world.size(), fields_.heads, fields_.kv_heads, row.k,
-               row.dtype},
+        shape_{fields_.batch, fields_.seq / world.size(), fields_.heads, fields_.kv_heads, row.k, row.dtype},
         options_{fields_.mask, fields_.layout, fields_.scale, split} {}
 
   void run() {

@@ -19,7 +19,7 @@ SKIPPED = 77  # the exit code that ctest counts as skipped
 HERE = Path(__file__).resolve().parent
 MOST_SECONDS = 400  # for all of it; a minute on idle cores
 NODES, LAUNCHES = 2, 5
-OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar", "moe_dispatch_gemm", "moe_layer")
+OPERATORS = ("ag_gemm", "gemm_rs", "gemm_ar", "moe_dispatch_gemm", "moe_layer", "ring_attention")
 # All types of verbs that mean something else without seeds.  The guest cannot pin a window of more than 4 GiB, and
 # proxies want cores of their own.
 SUITE = "*/verbs:*/verbs_narrow:*/verbs_two_rails-*.OffsetsMayBeBeyondFourGiB/*:*/ProxiedFabric.*"
@@ -33,8 +33,8 @@ LOG = ""
 def run(ranks, json_name, *more, op="all"):
     """An operator, or each, in a world of so many ranks a node."""
     return [OPTIONS.program, "run", op, "--device", "cpu", "--nodes", NODES, "--ranks", ranks,
-            "--m", 33 * NODES * ranks, "--n", 65, "--k", 17, "--launches", LAUNCHES, "--net", "verbs",
-            "--json", f"/out/{json_name}.json", *more]
+            "--m", 33 * NODES * ranks, "--n", 65, "--k", 17, "--seq", 16 * NODES * ranks, "--launches", LAUNCHES,
+            "--net", "verbs", "--json", f"/out/{json_name}.json", *more]
 
 
 def parts():

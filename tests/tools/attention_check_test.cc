@@ -25,7 +25,7 @@ struct Mistake {
   const char* name = "none";
   bool shows_in_uniform_data = true;
   int64_t more_before = 0, more_after = 0;  // keys that each query sees beyond its own
-  bool loses_a_key = false;  // one in the middle: nobody sees it
+  bool loses_a_key = false;                 // one in the middle: nobody sees it
   int64_t kv_heads_on = 0;
   int64_t batches_on = 0;
   double scale = 1;  // of what it should be
