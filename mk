@@ -104,13 +104,21 @@ show_progress() {
   done
 }
 
+# With ccache what was compiled before, in whatever folder, is not compiled again.  CCACHE_DISABLE=1 to time a build.
+launchers() {
+  has_tool ccache || return 0
+  echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache
+}
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
+export CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+
 # build TREE TARGET [cmake flags]
 build() {
   local tree=$1 target=$2 log
   shift 2
   mkdir -p "$tree"
   log="$tree/configure.log"
-  "${in_tree[@]}" cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release "$@" >"$log" 2>&1 || {
+  "${in_tree[@]}" cmake -S . -B "$tree" -G Ninja -DCMAKE_BUILD_TYPE=Release $(launchers) "$@" >"$log" 2>&1 || {
     cat "$log" >&2
     exit 1
   }
@@ -217,7 +225,7 @@ run_all_tests() {
 in_tree=()  # a command that starts what is built and tested
 case "${1:-}" in
   "") echo "$usage" >&2; exit 2 ;;
-  test) install_missing; { install_for_tests; make_guest; } & run_all_tests $! ;;
+  test) install_missing; try_once ccache has_tool ccache; { install_for_tests; make_guest; } & run_all_tests $! ;;
   build) install_missing; build build all ;;
   *)
     install_missing

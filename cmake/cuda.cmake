@@ -42,7 +42,7 @@ endif()
 # mk_check_kernels(<target>): a kernel of the target that spills, uses local memory or has its wgmmas serialized does
 # not compile.
 set(MKERNEL_CHECK_FLAGS -Xptxas=--warn-on-spills,--warn-on-local-memory-usage,--warning-as-error)
-set(MKERNEL_CHECK_LAUNCHER sh ${PROJECT_SOURCE_DIR}/cmake/no_serial_wgmma.sh)
+set(MKERNEL_CHECK_LAUNCHER sh ${PROJECT_SOURCE_DIR}/cmake/no_serial_wgmma.sh ${CMAKE_CUDA_COMPILER_LAUNCHER})
 function(mk_check_kernels target)
   target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:${MKERNEL_CHECK_FLAGS}>")
   set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER "${MKERNEL_CHECK_LAUNCHER}")

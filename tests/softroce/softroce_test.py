@@ -33,8 +33,8 @@ LOG = ""
 def run(ranks, json_name, *more, op="all"):
     """An operator, or each, in a world of so many ranks a node."""
     return [OPTIONS.program, "run", op, "--device", "cpu", "--nodes", NODES, "--ranks", ranks,
-            "--m", 33 * NODES * ranks, "--n", 65, "--k", 17, "--seq", 16 * NODES * ranks, "--launches", LAUNCHES,
-            "--net", "verbs", "--json", f"/out/{json_name}.json", *more]
+            "--m", 33 * NODES * ranks, "--n", 65, "--k", 17, "--seq", 16 * NODES * ranks, "--mask", "full",
+            "--launches", LAUNCHES, "--net", "verbs", "--json", f"/out/{json_name}.json", *more]
 
 
 def parts():
