@@ -220,7 +220,7 @@ struct RailRoom {
 struct Uses {
   static constexpr const char* kName = "used";
 };
-// Says that a slot was read while it is being read.
+// Of keys and values, the last to arrive is not waited for.
 struct WaitsForKeysOnly : sim::SimMachine {
   using SimMachine::SimMachine;
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {

@@ -15,7 +15,7 @@
 // steps, in fp32.  A row crosses each rail once, if somebody in that node needs it; the rank it reaches spreads it.
 //
 // Hand-back: slots are used many times in a launch.  Who may write into one for the first time is told when the launch
-// launches of a rank follow each other, so then everybody has read what was there.  After that the readers of
+// begins: launches of a rank follow each other, so then everybody has read what was there.  After that the readers of
 // a slot tell its next writer.  Who waits at step t needs only what others do at steps before t, so nobody waits in a
 // circle: local slots are handed back by compute alone, and rail slots have a keeper of their own.  Staged rows are
 // overwritten in the next launch, when puts have been settled.
