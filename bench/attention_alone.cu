@@ -34,10 +34,9 @@ namespace {
 
 using mk::sm90::AttentionConfig;
 using mk::sm90::AttentionMask;
-using mk::sm90::Turns;
 
 using Configs = std::tuple<AttentionConfig<128, 160>, AttentionConfig<128, 128>, AttentionConfig<64, 192>,
-                           AttentionConfig<256, 80>, AttentionConfig<256, 80, Turns::kNone>>;
+                           AttentionConfig<256, 64>>;
 
 thread_local std::string last_error;
 

@@ -19,7 +19,7 @@ struct AttentionPart {
   int row = 0;
   int keys = 0;
   int position = 0;
-  uint64_t* landed = nullptr;  // counts visits whose loads are done; null: nobody waits or is told
+  uint64_t* landed = nullptr;  // counts visits whose loads are done; null, for all parts: nobody is told
 };
 
 constexpr int kMostParts = 4;
@@ -33,7 +33,7 @@ struct AttentionParams {
   uint64_t* claimed = nullptr;  // zero at the start; null: tiles are not claimed
   int num_parts = 1;
   int parts_of_pass = 1;
-  int missing_part = -1;  // one that never comes
+  int missing_part = -1;  // one that never comes: its pass is the end
   int batches = 1;
   int heads = 1;
   int group = 1;          // heads of queries for a head of keys
@@ -63,14 +63,17 @@ struct AttentionTiles {
   }
 };
 
+// Counts, for the parts of a pass, the visits that were read.
 template <class Element>
 struct AttentionParts {
   const AttentionParams<Element>& p;
+  int first = 0;
 
-  __device__ bool is_here(int) const { return false; }
-  __device__ bool wait(int id) const { return id != p.missing_part; }
-  __device__ void landed(int id) const {
-    if (sm90::is_one_lane()) sm90::SystemAtomics::tell_relaxed(p.parts[id].landed, 1);
+  __device__ int count() const { return min_of(p.parts_of_pass, p.num_parts - first); }
+  __device__ bool has(int part) const { return part >= first && part < first + count(); }
+  __device__ void landed() const {
+    if (!sm90::is_one_lane()) return;
+    for (int part = first; part < first + count(); ++part) sm90::SystemAtomics::tell_relaxed(p.parts[part].landed, 1);
   }
 };
 
@@ -90,8 +93,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     sm90::begin_jobs<Config>();
     return;
   }
-  AttentionParts<Element> segments{p};
-  sm90::AttentionLoadJob<Config, Element, AttentionParts<Element>> job(shared, segments);
+  AttentionParts<Element> parts{p};
+  sm90::AttentionLoadJob<Config, Element, AttentionParts<Element>> job(shared, parts);
   job.meet();
   const AttentionTiles<Config, Element> tiles(p);
   const auto claim = [&](int before) {
@@ -101,19 +104,21 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     return static_cast<int>(gridDim.x + __shfl_sync(0xffffffffu, next, 0));
   };
   for (int first = 0; first < p.num_parts; first += p.parts_of_pass) {
+    job.settle();
+    parts.first = first;
+    if (parts.has(p.missing_part)) break;
     const bool is_last = first + p.parts_of_pass >= p.num_parts;
     for (int index = static_cast<int>(blockIdx.x); index < tiles.all(); index = claim(index)) {
       const sm90::QueryTile tile = tiles.tile(index);
       const auto segment_of = [&](int i) {
         const AttentionPart& part = p.parts[first + i];
-        const int id = part.landed == nullptr ? sm90::KeySegment::kIsHere : first + i;
-        return sm90::KeySegment{&part.k,  &part.v,   tile.batch,    tile.head / p.group,
-                                part.row, part.keys, part.position, id};
+        return sm90::KeySegment{&part.k, &part.v, tile.batch, tile.head / p.group, part.row, part.keys, part.position};
       };
       job.load(&p.q,
                {tile, first == 0 ? sm90::VisitBegin::kEmpty : sm90::VisitBegin::kResumed,
                 is_last ? sm90::VisitEnd::kResult : sm90::VisitEnd::kPaused, index},
-               p.mask, min_of(p.parts_of_pass, p.num_parts - first), segment_of);
+               p.mask, parts.count(), segment_of);
+      if (p.parts[first].landed != nullptr) job.mark();
     }
   }
   job.finish();

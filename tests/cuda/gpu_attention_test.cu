@@ -320,7 +320,7 @@ TEST(GpuAttention, WideTilesOfHalvesAreRight) {
 
 TEST(GpuAttention, HeadsOf256AreRight) {
   MK_NEEDS_GPU();
-  expect_right_everywhere<AttentionConfig<256, 80>, __nv_bfloat16>();
+  expect_right_everywhere<AttentionConfig<256, 64>, __nv_bfloat16>();
 }
 
 TEST(GpuAttention, EverySegmentIsHandedBackOnceForEachVisit) {

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: MIT
 // ops/attention/ring_attention_kernel.cuh — the persistent kernel of attention over many ranks.
 //
-// Compute blocks run the jobs of the attention engine (target/sm90/attention_shared.cuh); their load warp takes the
-// steps of the protocol.  Other blocks communicate.  Tiles stay with their block, so state that a thread has written it
-// alone reads again.
+// Compute blocks run the jobs of the attention engine (target/sm90/attention_shared.cuh), and one that takes the steps
+// of the protocol (ring_attention_walk.cuh).  Other blocks communicate.  Tiles stay with their block, so state that a
+// thread has written it alone reads again.
 #pragma once
 
 #include <algorithm>
 #include <type_traits>
 
 #include "base/cuda_api.h"
+#include "ops/attention/ring_attention_params.cuh"
 #include "ops/attention/ring_attention_protocol.h"
 #include "ops/attention/ring_attention_sm90.h"
+#include "ops/attention/ring_attention_walk.cuh"
 #include "target/sm90/attention_load.cuh"
 #include "target/sm90/attention_maths.cuh"
-#include "target/sm90/claiming_machine.cuh"
 #include "target/sm90/communication_block.cuh"
 #include "target/sm90/sm90_machine.cuh"
 #include "target/sm90/tensor_map.h"
@@ -23,162 +24,68 @@
 namespace mk::attention {
 
 template <class Config, class Element>
-constexpr size_t kBlockShared = sm90::kSharedFor<sm90::AttentionShared<Config, Element>, sm90::BulkBuffers>;
+constexpr size_t kBlockShared = sm90::kSharedFor<BlockShared<Config, Element>, sm90::BulkBuffers>;
 
-// Keys and values as TMA sees them: (column, row of a piece, head, part).  A part is a piece of a batch; in a window
-// those of all slots follow each other, keys and values in turn.
-struct KeyMaps {
-  CUtensorMap k;
-  CUtensorMap v;
-};
+// A signal that the walk job passed: the load job adds to it when it has read what came before.
+struct LateSignal {
+  uint64_t* word = nullptr;
+  uint64_t amount = 0;
 
-template <class Element, class Pace>
-struct Params {
-  RankView view;
-  Layout layout;
-  CUtensorMap q;
-  KeyMaps own;
-  KeyMaps rail;
-  KeyMaps local;
-  sm90::AttentionOutput<Element> output;
-  sm90::AttentionMask mask;
-  float scale;
-  [[no_unique_address]] typename Pace::Setting pace;
-};
-
-template <class Element, class Pace>
-__device__ sm90::KeySegment key_segment(const Params<Element, Pace>& p, const QueryTile& tile, int step,
-                                        const Segment& segment, int id) {
-  const Layout& layout = p.layout;
-  const KeyMaps& maps = step == 0 ? p.own : layout.is_rail_step(step) ? p.rail : p.local;
-  const int slot = step == 0 ? 0 : layout.slot_of(step);
-  const int part = (slot * 2 * layout.batch + tile.batch) * layout.pieces() + segment.piece;
-  return {&maps.k,
-          &maps.v,
-          part,
-          tile.head / (layout.heads / layout.kv_heads),
-          static_cast<int>(segment.rows.first - segment.piece * layout.piece_rows()),
-          static_cast<int>(segment.rows.count),
-          static_cast<int>(segment.position),
-          id};
-}
-
-template <class Element, class Pace>
-__device__ sm90::AttentionVisit visit_of(const Params<Element, Pace>& p, const QueryTile& tile, int step) {
-  return {{tile.batch, tile.head, static_cast<int>(tile.rows.first), static_cast<int>(tile.rows.count),
-           static_cast<int>(tile.position)},
-          step > 0 ? sm90::VisitBegin::kResumed : sm90::VisitBegin::kEmpty,
-          p.layout.pauses(p.view.rank, tile, step) ? sm90::VisitEnd::kPaused : sm90::VisitEnd::kResult,
-          static_cast<int>(tile.number)};
-}
-
-// The load job asks here for keys of other ranks (attention_load.cuh).  A segment's id is its step.
-template <class M>
-struct ArrivingKeys {
-  M& machine;
-  const Layout& layout;
-  const QueryTile* tile = nullptr;  // in hand
-  const Segment* segment = nullptr;
-  Segment seen[2] = {};  // by piece: rows that are known to be here, of seen_step and seen_batch
-  int seen_step = -1;
-  int seen_batch = 0;
-  int given = 0;       // segments of other ranks' keys that the load job has got,
-  int num_read = 0;    // and those that it has read
-  int last_step = 0;   // all visits before this one have been given,
-  int last_given = 0;  // with so many segments
-  int ended = 0;       // steps whose end the protocol was told of
-
-  __device__ bool is_here(int step) const {
-    const Range& rows = seen[segment->piece].rows;
-    return step == seen_step && tile->batch == seen_batch && segment->rows.first >= rows.first &&
-           segment->rows.first + segment->rows.count <= rows.first + rows.count;
-  }
-  __device__ bool wait(int step) {
-    end_steps();  // whoever sends these keys may need to know of it
-    if (!before_keys(machine, layout, *tile, step, *segment)) return false;
-    if (step != seen_step || tile->batch != seen_batch) seen[0].rows = seen[1].rows = {};
-    seen[segment->piece] = *segment;
-    seen_step = step;
-    seen_batch = tile->batch;
-    return true;
-  }
-  __device__ void landed(int) { ++num_read; }
-
-  // All visits of a step have been given.
-  __device__ void leave(int step) {
-    last_step = step + 1;
-    last_given = given;
-  }
-  // Ends the steps that were left, if all that the block reads at them has been read.  Called once a visit, and not
-  // where something lands: there are many such places, which must be short.
-  __device__ void end_steps() {
-    if (num_read < last_given) return;
-    MK_LOOP
-    for (; ended < last_step; ++ended) after_step(machine, layout, ended);
+  __device__ void landed() const {
+    if (sm90::is_one_lane()) {
+      sm90::SystemAtomics::fence_release();
+      sm90::SystemAtomics::tell_relaxed(word, amount);
+    }
+    __syncwarp();
   }
 };
 
 template <class Config, class Element, class Pace>
-__device__ __forceinline__ void load_visits(const Params<Element, Pace>& p, const Post& post, int worker,
-                                            sm90::AttentionShared<Config, Element>& shared) {
-  using M = sm90::ClaimingMachine;
-  const Layout& layout = p.layout;
-  M machine(p.view, post, worker, /*part=*/1);
-  ArrivingKeys<M> keys{machine, layout};
-  sm90::AttentionLoadJob<Config, Element, ArrivingKeys<M>> job(shared, keys);
+__device__ __forceinline__ void load_visits(const Params<Element, Pace>& p, BlockShared<Config, Element>& shared) {
+  LateSignal late;
+  sm90::AttentionLoadJob<Config, Element, LateSignal> job(shared.attention, late);
   if (sm90::is_one_lane()) {
     for (const CUtensorMap* map : {&p.q, &p.own.k, &p.own.v}) sm90::prefetch_tensor_map(map);
   }
-  before_steps(machine, layout);
   job.meet();
-  QueryTile tile;
-  Segment segments[2];
+  WalkedTaker taker(shared.walked);
+  const auto take = [&] {
+    if (__any_sync(0xffffffffu, !taker.can_look())) job.settle();  // others may wait for it before there is a next one
+    return taker.look();
+  };
   MK_LOOP
-  for (int step = 0; step < layout.num_steps(); ++step) {
-    const int source = source_at(layout.world, p.view.rank, step);
-    Visits<M> visits(machine, layout, post, step);
-    bool has_more = true;
-    MK_LOOP
-    while (has_more) {
-      has_more = visits.next(tile);
-      if (has_more) {
-        int count = 0;
-        MK_LOOP
-        for (int piece = 0; piece < layout.pieces(); ++piece) {
-          segments[count] = layout.segment(tile, source, piece);
-          count += segments[count].rows.count > 0;
-        }
-        keys.tile = &tile;
-        if (step > 0) keys.given += count;
-        job.load(&p.q, visit_of(p, tile, step), p.mask, count, [&](int i) {
-          keys.segment = &segments[i];
-          return key_segment(p, tile, step, segments[i], step == 0 ? sm90::KeySegment::kIsHere : step);
-        });
-      }
-      if (!has_more) keys.leave(step);
-      keys.end_steps();
+  while (const WalkedVisit* const next = take()) {
+    if (next->told != nullptr) {
+      job.settle();
+      late = {next->told, next->amount};
+      job.mark();
+    } else {
+      if (next->visit.begin == sm90::VisitBegin::kResumed) sm90::rows_before_async_reads();
+      job.load(&p.q, next->visit, p.mask, next->num_segments, [&](int i) { return next->segments[i]; });
     }
+    taker.free();
   }
   job.finish();
-  keys.end_steps();
-  machine.close();
 }
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void compute_block(const Params<Element, Pace>& p, const Post& post, int worker,
                                               std::byte* memory) {
-  auto& shared = *reinterpret_cast<sm90::AttentionShared<Config, Element>*>(memory);
+  auto& shared = *reinterpret_cast<BlockShared<Config, Element>*>(memory);
   if (threadIdx.x >= 128) {
     sm90::begin_jobs<Config>();
     sm90::take_registers<Config::kMathsRegisters>();
-    sm90::AttentionMathsJob<Config, Element>(shared, p.output, p.scale).run();
+    sm90::AttentionMathsJob<Config, Element>(shared.attention, p.output, p.scale).run();
+    return;
+  }
+  sm90::give_registers<Config::kJobRegisters>();
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  if (warp == 0) {
+    load_visits(p, shared);
+  } else if (warp == 1) {
+    walk_visits<Config>(p, post, worker, shared.walked);
   } else {
-    sm90::give_registers<Config::kJobRegisters>();
-    if (threadIdx.x >= 32) {
-      sm90::begin_jobs<Config>();
-    } else {
-      load_visits<Config>(p, post, worker, shared);
-    }
+    sm90::begin_jobs<Config>();
   }
 }
 

@@ -33,35 +33,35 @@ template <class M>
 class Visits {
  public:
   MK_HD Visits(M& m, const Layout& layout, const Post& post, int step)
-      : m_(m), layout_(layout), post_(post), source_(source_at(layout.world, m.rank(), step)) {}
+      : m_(m),
+        layout_(layout),
+        post_(post),
+        step_(step),
+        source_(source_at(layout.world, m.rank(), step)),
+        number_(post.index - post.count) {}
 
-  // False: there are no more.
+  // False: there are no more.  Not called again then.
   MK_PROTOCOL
   MK_HD bool next(QueryTile& tile) {
-    if (!has_begun_) number_ = layout_.num_steps() == 1 ? first_turn(m_, post_) : post_.index;
-    has_begun_ = true;
-    while_unseen();
-    if (number_ >= layout_.num_tiles()) return false;
-    tile = layout_.tile_at(m_.rank(), number_);
-    go_on();
+    MK_LOOP
+    do {
+      go_on();
+      if (number_ >= layout_.num_tiles()) return false;
+      tile = layout_.tile_at(m_.rank(), number_);
+    } while (step_ > 0 && !layout_.sees(tile, source_));  // its rank's own keys every tile sees
     return true;
   }
 
  private:
   MK_PROTOCOL
   MK_HD void go_on() { number_ = layout_.num_steps() == 1 ? next_turn(m_, post_, number_) : number_ + post_.count; }
-  MK_PROTOCOL
-  MK_HD void while_unseen() {
-    MK_LOOP
-    while (number_ < layout_.num_tiles() && !layout_.sees(layout_.tile_at(m_.rank(), number_), source_)) go_on();
-  }
 
   M& m_;
   const Layout& layout_;
   const Post& post_;
+  const int step_;
   const int source_;
-  int64_t number_ = 0;
-  bool has_begun_ = false;
+  int64_t number_;  // of the last; a turn before the first to begin with
 };
 
 // ---- steps of compute ------------------------------------------------------------------------------
@@ -96,17 +96,44 @@ MK_HD bool wait_for_chunk(M& m, const Layout& layout, int step, int batch, int p
   return m.wait(layout.arrived(source, chunk), due * m.epoch(), subject);
 }
 
+// Chunks of one step and batch that a compute worker has waited for: the next tile most often needs them again.
+class ChunksHere {
+ public:
+  MK_HD void turn_to(int step, int batch) {
+    if (step != step_ || batch != batch_) chunks_ = 0;
+    step_ = step;
+    batch_ = batch;
+  }
+  // Chunks are numbered over all pieces; from kMost on they are not kept.
+  MK_HD bool has(int chunk) const { return chunk < kMost && (chunks_ >> chunk & 1) != 0; }
+  MK_HD void add(int chunk) {
+    if (chunk < kMost) chunks_ |= uint32_t{1} << chunk;
+  }
+
+ private:
+  static constexpr int kMost = 32;
+
+  int step_ = -1;
+  int batch_ = -1;
+  uint32_t chunks_ = 0;
+};
+
 // Until all rows of the segment are here.
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool before_keys(M& m, const Layout& layout, const QueryTile& tile, int step, const Segment& segment) {
+MK_HD bool before_keys(M& m, const Layout& layout, const QueryTile& tile, int step, const Segment& segment,
+                       ChunksHere& here) {
   if (step == 0) return true;
+  here.turn_to(step, tile.batch);
   const int first = static_cast<int>(segment.rows.first - segment.piece * layout.piece_rows());
   const int last = first + static_cast<int>(segment.rows.count) - 1;
   const int chunk_rows = layout.part_rows * layout.parts_of_chunk;
   MK_LOOP
   for (int index = first / chunk_rows; index <= last / chunk_rows; ++index) {
+    const int chunk = segment.piece * layout.chunks_of_piece + index;
+    if (here.has(chunk)) continue;
     if (!wait_for_chunk(m, layout, step, tile.batch, segment.piece, index, tile.number)) return false;
+    here.add(chunk);
   }
   return true;
 }
@@ -131,9 +158,8 @@ MK_HD void after_step(M& m, const Layout& layout, int step) {
 //   pause(tile), finish(tile)      back to the state window, or to the caller
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD bool visit(M& m, const Layout& layout, const QueryTile& tile, int step, Body& body) {
+MK_HD MK_INLINE bool visit(M& m, const Layout& layout, const QueryTile& tile, int step, ChunksHere& here, Body& body) {
   const int source = source_at(layout.world, m.rank(), step);
-  const bool pauses = layout.pauses(m.rank(), tile, step);
   if (step > 0) {
     m.load(layout.state_at(m.rank(), tile), layout.tile_state_bytes());
     body.resume(tile);
@@ -144,14 +170,14 @@ MK_HD bool visit(M& m, const Layout& layout, const QueryTile& tile, int step, Bo
   for (int piece = 0; piece < layout.pieces(); ++piece) {
     const Segment segment = layout.segment(tile, source, piece);
     if (segment.rows.count == 0) continue;
-    if (!before_keys(m, layout, tile, step, segment)) return false;
+    if (!before_keys(m, layout, tile, step, segment, here)) return false;
     const uint64_t bytes = segment.rows.count * layout.key_row_bytes();
     for (const Half half : {Half::kKeys, Half::kValues}) {
       m.load(layout.keys_at(half, m.rank(), step, tile.batch, segment.rows.first), bytes);
     }
     body.attend(tile, step, segment);
   }
-  if (pauses) {
+  if (layout.pauses(m.rank(), tile, step)) {
     body.pause(tile);
     m.store(layout.state_at(m.rank(), tile), layout.tile_state_bytes());
   } else {
@@ -164,13 +190,15 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void compute(M& m, const Layout& layout, const Post& post, Body& body) {
   before_steps(m, layout);
+  ChunksHere here;
   MK_LOOP
   for (int step = 0; step < layout.num_steps(); ++step) {
     const int source = source_at(layout.world, m.rank(), step);
     Visits<M> visits(m, layout, post, step);
+    MK_LOOP
     for (QueryTile tile; visits.next(tile);) {
       m.note(Event{EventKind::kTileBegin, tile.number, source});
-      if (!visit(m, layout, tile, step, body)) return;
+      if (!visit(m, layout, tile, step, here, body)) return;
       m.note(Event{EventKind::kTileEnd, tile.number, source});
     }
     after_step(m, layout, step);

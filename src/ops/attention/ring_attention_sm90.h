@@ -16,7 +16,7 @@ namespace mk::attention {
 template <int kDim>
 using TileOf = sm90::AttentionConfig<kDim, kDim == 64    ? 192
                                            : kDim == 128 ? 160
-                                                         : 80>;
+                                                         : 64>;
 
 constexpr int kGpuTileRows = 128;
 constexpr bool has_gpu_tile(int64_t dim) { return dim == 64 || dim == 128 || dim == 256; }

@@ -33,9 +33,9 @@ struct AttentionConfig {
 
   // Of 65536 registers, 168 a thread at start: the first warpgroup gives what the consumers take.
   static constexpr int kThreads = 128 * (1 + kConsumers);
-  static constexpr bool kIsTight = kTileN / 2 + kTileN / 4 + kHeadDim / 2 >= 184;
-  static constexpr int kJobRegisters = kIsTight ? 40 : 56;
-  static constexpr int kMathsRegisters = kIsTight ? 232 : 224;
+  static constexpr bool kIsTight = kHeadDim > 64;  // registers are short
+  static constexpr int kJobRegisters = 72;         // the steps of a protocol need so many
+  static constexpr int kMathsRegisters = 216;
 
   static_assert(kDim % kBox == 0 && kDim <= 256 && kKeys % 16 == 0 && kKeys <= 256);
   static_assert(kForQueries >= kQueryBytes, "stages leave no room for queries");

@@ -1,33 +1,27 @@
 // SPDX-License-Identifier: MIT
 // target/sm90/attention_load.cuh — the attention engine's load job: a warp brings queries, keys and values by TMA.
 //
-// A caller whose segments come from elsewhere gives a type `Segments` with
+// What it loads is there: a caller that has to wait for keys does so before.  A caller that hands them back marks how
+// far the job has come; once all before the mark has landed in shared memory, it is told.  The caller's type `Told` has
 //
-//   bool is_here(int id)    looks whether a segment's rows are there, without waiting
-//   bool wait(int id)       waits for them; false: they will not come
-//   void landed(int id)     all of a segment that this visit reads has been read: it lies in shared memory
+//   void landed()    once for each mark, in order; the whole warp calls it
 //
-// The whole warp calls them.  They are asked once for a segment of a visit, before its first block, and told once, in
-// the same order; a segment that no query of the tile sees is passed over.  After wait() returned false, nobody is
-// called any more.  `landed` may come during a later visit, or in finish().
+// It comes during a later visit, when stages are loaded again, or in settle().  So who has nothing more to load for a
+// while settles.
 #pragma once
 
 #include "target/sm90/attention_shared.cuh"
 
 namespace mk::sm90 {
 
-// All segments are here from the start.
-struct SegmentsAreHere {
-  __device__ bool is_here(int) { return true; }
-  __device__ bool wait(int) { return true; }
-  __device__ void landed(int) {}
+struct NobodyIsTold {
+  __device__ void landed() {}
 };
 
-template <class Config, class Element, class Segments = SegmentsAreHere>
+template <class Config, class Element, class Told = NobodyIsTold>
 class AttentionLoadJob {
  public:
-  __device__ AttentionLoadJob(AttentionShared<Config, Element>& shared, Segments& segments)
-      : shared_(shared), segments_(segments) {
+  __device__ AttentionLoadJob(AttentionShared<Config, Element>& shared, Told& told) : shared_(shared), told_(told) {
     prepare_attention(shared);
     prepared<Config>();
   }
@@ -52,7 +46,6 @@ class AttentionLoadJob {
       const KeyRange range = seen_keys(mask, visit.tile, segment);
       const int count = range.template blocks<Config::kTileN>();
       if (count == 0) continue;
-      come(segment.id);
       int key = range.begin + (count - 1) * Config::kTileN;
       load_keys(segment, key, BlockMask::of(mask, visit.tile, segment, key));
       if (!has_queries) load_queries(q, visit.tile);
@@ -62,131 +55,110 @@ class AttentionLoadJob {
         const int next = key - Config::kTileN;
         load_keys(segment, next, BlockMask::of(mask, visit.tile, segment, next));
         load_values(segment, key);
-        settle();
       }
       load_values(segment, key);
-      await(segment.id);
     }
+  }
+
+  // The caller is told when all that was loaded so far has landed; first of the mark before.
+  __device__ void mark() {
+    settle();
+    until_told_ = Config::kStages;
+  }
+
+  // Waits until all that was loaded has landed, if there is a mark.
+  __device__ void settle() {
+    if (until_told_ == 0) return;
+#pragma unroll 1
+    for (int slot = 0; slot < Config::kStages; ++slot) {
+      wait_phase(&shared_.k_full[slot], last_phase(keys_, slot));
+      wait_phase(&shared_.v_full[slot], last_phase(values_, slot));
+    }
+    tell();
   }
 
   // There are no more visits.
   __device__ void finish() {
     give({});
-    settle_now();
+    settle();
   }
 
  private:
   __device__ void give(const NotedVisit& visit) {
-    wait_phase(&shared_.visit_empty[visit_.slot], visit_.phase ^ 1);
+    const auto to = Cursor<kNotedVisits>::at(visits_++);
+    wait_phase(&shared_.visit_empty[to.slot], to.phase ^ 1);
     if (is_one_lane()) {
-      shared_.visits[visit_.slot] = visit;
-      ptx::mbarrier_arrive(&shared_.visit_full[visit_.slot]);
+      shared_.visits[to.slot] = visit;
+      ptx::mbarrier_arrive(&shared_.visit_full[to.slot]);
     }
     __syncwarp();
-    ++visit_;
   }
 
-  // ---- segments ------------------------------------------------------------------------------------
+  // ---- marks ---------------------------------------------------------------------------------------
 
-  __device__ void come(int id) {
-    if (id == KeySegment::kIsHere || is_void_ || segments_.is_here(id)) return;
-    settle_now();
-    if (segments_.wait(id)) return;
-    is_void_ = true;
-    if (is_one_lane()) shared_.is_void = 1;  // the next arrival at a full barrier releases it
-    __syncwarp();
+  // Of the last load into a slot; a slot that was never loaded counts as landed.
+  __device__ static uint32_t last_phase(uint32_t loaded, int slot) {
+    const auto next = Cursor<Config::kStages>::at(loaded);
+    return slot < next.slot ? next.phase : next.phase ^ 1;
   }
-
-  // The blocks loaded last were a segment's last: once they have landed, its caller is told.
-  __device__ void await(int id) {
-    settle_now();
-    landing_ = is_void_ ? KeySegment::kIsHere : id;
-    last_k_ = before(k_);
-    last_v_ = before(v_);
-  }
-  __device__ static Cursor<Config::kStages> before(Cursor<Config::kStages> cursor) {
-    if (cursor.slot-- == 0) cursor = {Config::kStages - 1, cursor.phase ^ 1};
-    return cursor;
-  }
-
-  __device__ void settle() {
-    if (landing_ != KeySegment::kIsHere && has_completed(shared_.k_full, last_k_) &&
-        has_completed(shared_.v_full, last_v_)) {
-      tell();
-    }
-  }
-  __device__ void settle_now() {
-    if (landing_ == KeySegment::kIsHere) return;
-    wait_phase(&shared_.k_full[last_k_.slot], last_k_.phase);
-    wait_phase(&shared_.v_full[last_v_.slot], last_v_.phase);
+  // A block of values was loaded.  A slot is loaded again when it has been read, and keys are loaded before their
+  // values: after so many blocks as there are stages, all that was there before has been read.
+  __device__ void count_to_mark() {
+    if (until_told_ == 0 || --until_told_ > 0) return;
     tell();
   }
   __device__ void tell() {
     __syncwarp();
-    segments_.landed(landing_);
-    landing_ = KeySegment::kIsHere;
-  }
-  __device__ static bool has_completed(uint64_t* full, const Cursor<Config::kStages>& at) {
-    return __all_sync(0xffffffffu, ptx::mbarrier_test_wait_parity(&full[at.slot], at.phase)) != 0;
+    until_told_ = 0;
+    told_.landed();
   }
 
   // ---- copies --------------------------------------------------------------------------------------
 
   __device__ void load_queries(const CUtensorMap* q, const QueryTile& tile) {
-    wait_phase(&shared_.q_empty[q_.slot], q_.phase ^ 1);
-    load_boxes<Config::kTileM>(shared_.q[q_.slot], &shared_.q_full[q_.slot], q, tile.row, tile.head, tile.batch);
-    ++q_;
+    const auto to = Cursor<Config::kQueryBuffers>::at(queries_++);
+    wait_phase(&shared_.q_empty[to.slot], to.phase ^ 1);
+    load_boxes<Config::kTileM>(shared_.q[to.slot], &shared_.q_full[to.slot], q, tile.row, tile.head, tile.batch);
   }
   __device__ void load_keys(const KeySegment& segment, int key, const BlockMask& mask) {
-    wait_phase(&shared_.k_empty[k_.slot], k_.phase ^ 1);
-    settle_before_reuse(last_k_.slot == k_.slot);
-    if (is_one_lane()) shared_.masks[k_.slot] = mask;
+    const auto to = Cursor<Config::kStages>::at(keys_++);
+    wait_phase(&shared_.k_empty[to.slot], to.phase ^ 1);
+    if (is_one_lane()) shared_.masks[to.slot] = mask;
     __syncwarp();
-    load_boxes<Config::kTileN>(shared_.k[k_.slot], &shared_.k_full[k_.slot], segment.k, segment.row + key, segment.head,
+    load_boxes<Config::kTileN>(shared_.k[to.slot], &shared_.k_full[to.slot], segment.k, segment.row + key, segment.head,
                                segment.batch);
-    ++k_;
   }
   __device__ void load_values(const KeySegment& segment, int key) {
-    wait_phase(&shared_.v_empty[v_.slot], v_.phase ^ 1);
-    settle_before_reuse(last_v_.slot == v_.slot);
-    load_boxes<Config::kTileN>(shared_.v[v_.slot], &shared_.v_full[v_.slot], segment.v, segment.row + key, segment.head,
+    const auto to = Cursor<Config::kStages>::at(values_++);
+    wait_phase(&shared_.v_empty[to.slot], to.phase ^ 1);
+    load_boxes<Config::kTileN>(shared_.v[to.slot], &shared_.v_full[to.slot], segment.v, segment.row + key, segment.head,
                                segment.batch);
-    ++v_;
-  }
-  // A full barrier that is armed again no longer says what had landed.
-  __device__ void settle_before_reuse(bool is_reused) {
-    if (is_reused) settle_now();
+    count_to_mark();
   }
 
   template <int kRows>
   __device__ void load_boxes(Element* to, uint64_t* full, const CUtensorMap* map, int row, int head, int batch) {
     if (is_one_lane()) {
-      if (is_void_) {
-        ptx::mbarrier_arrive(full);
-      } else {
-        constexpr uint32_t kBytes = 2 * kRows * Config::kHeadDim;
-        ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, kBytes);
+      constexpr uint32_t kBytes = 2 * kRows * Config::kHeadDim;
+      ptx::mbarrier_arrive_expect_tx(ptx::sem_release, ptx::scope_cta, ptx::space_shared, full, kBytes);
 #pragma unroll
-        for (int box = 0; box < Config::kBoxes; ++box) {
-          const int32_t from[4] = {box * Config::kBox, row, head, batch};
-          ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, to + box * kRows * Config::kBox, map, from,
-                                    full);
-        }
+      for (int box = 0; box < Config::kBoxes; ++box) {
+        const int32_t from[4] = {box * Config::kBox, row, head, batch};
+        ptx::cp_async_bulk_tensor(ptx::space_cluster, ptx::space_global, to + box * kRows * Config::kBox, map, from,
+                                  full);
       }
     }
     __syncwarp();
   }
 
   AttentionShared<Config, Element>& shared_;
-  Segments& segments_;
-  Cursor<kNotedVisits> visit_;
-  Cursor<Config::kQueryBuffers> q_;
-  Cursor<Config::kStages> k_;
-  Cursor<Config::kStages> v_;
-  Cursor<Config::kStages> last_k_;  // of the segment that lands
-  Cursor<Config::kStages> last_v_;
-  int landing_ = KeySegment::kIsHere;
-  bool is_void_ = false;
+  Told& told_;
+  // How many there were: one register each, where a Cursor takes two.
+  uint32_t visits_ = 0;
+  uint32_t queries_ = 0;
+  uint32_t keys_ = 0;
+  uint32_t values_ = 0;
+  int until_told_ = 0;  // blocks to load until the mark has landed for sure; 0: there is none
 };
 
 }  // namespace mk::sm90

@@ -29,7 +29,7 @@ class AttentionMathsJob {
   // The consumers are the second warpgroup of the block and those after it.  softmax_scale is positive.
   __device__ AttentionMathsJob(AttentionShared<Config, Element>& shared, const AttentionOutput<Element>& output,
                                float softmax_scale)
-      : shared_(shared), output_(output), scale_(softmax_scale * 1.44269504088896f) {
+      : shared_(shared), output_(output), scale_(softmax_scale * kLog2E) {
     if (Config::kTakesTurns && consumer() == Config::kConsumers - 1) pass_turn();
   }
 
@@ -78,7 +78,9 @@ class AttentionMathsJob {
 
   __device__ static int consumer() { return static_cast<int>(threadIdx.x) / 128 - 1; }
   __device__ static int thread() { return static_cast<int>(threadIdx.x) % 128; }
-  __device__ static int first_row() { return consumer() * 64 + Fragment::sum_row(thread(), 0); }
+  // Of the warpgroup.  Read again where registers are short; elsewhere that would only keep exponentials from being
+  // scheduled between other instructions.
+  __device__ static int masked_thread() { return Config::kIsTight ? thread_again() % 128 : thread(); }
 
   // Whether the last product of the visit before is still to be issued.
   __device__ bool is_pending() const { return keys_ != values_; }
@@ -178,7 +180,8 @@ class AttentionMathsJob {
   __device__ bool soften(Block& s, SoftmaxRows& rows, float (&factor)[2], bool is_last) {
     const int k = Cursor<Config::kStages>::at(keys_).slot;
     const BlockMask mask = shared_.masks[k];
-    if (mask.template cuts<64, Config::kTileN>(consumer() * 64)) hide<Config::kTileN>(s, mask, first_row());
+    if (mask.template cuts<64, Config::kTileN>(consumer() * 64))
+      hide<Config::kTileN>(s, mask, consumer() * 64, masked_thread());
     release(shared_.k_empty[k]);
     ++keys_;
     if (is_last) {
@@ -211,16 +214,6 @@ class AttentionMathsJob {
     if (thread() % 32 == 0) ptx::mbarrier_arrive(&empty);
   }
 
-  // An operand's description (wgmma.cuh) whose halves do not touch: what leads on within a stage is added to the lower.
-  struct Operand {
-    uint32_t lower;
-    uint32_t upper;
-
-    __device__ explicit Operand(uint64_t bits)
-        : lower(static_cast<uint32_t>(bits)), upper(static_cast<uint32_t>(bits >> 32)) {}
-    __device__ uint64_t at(int bytes) const { return static_cast<uint64_t>(upper) << 32 | (lower + bytes / 16); }
-  };
-
   __device__ void multiply_keys(Block& s) {
     const int q_slot = Cursor<Config::kQueryBuffers>::at(queries_).slot;
     const int k_slot = Cursor<Config::kStages>::at(keys_).slot;
@@ -251,9 +244,6 @@ class AttentionMathsJob {
     wgmma_commit();
   }
 
-  // Tells the compiler that all lanes have the same, so that it is kept in a uniform register.
-  __device__ static uint32_t uniform(uint32_t value) { return __shfl_sync(0xffffffffu, value, 0); }
-
   // ---- visits --------------------------------------------------------------------------------------
 
   __device__ void begin_rows(SoftmaxRows& rows) const {
@@ -277,12 +267,11 @@ class AttentionMathsJob {
   // Stores a visit's output or state, and frees its note.
   __device__ void end(uint32_t number, Output& o, const SoftmaxRows& rows) {
     const AttentionVisit& visit = noted(number).visit;
-    if (shared_.is_void == 0) {
-      if (visit.end == VisitEnd::kPaused) {
-        AttentionState<Config>::store(output_.states, visit.state, o, rows);
-      } else {
-        store_result<Config>(output_, visit.tile, first_row(), scale_, o, rows);
-      }
+    if (visit.end == VisitEnd::kPaused) {
+      AttentionState<Config>::store(output_.states, visit.state, o, rows);
+    } else {
+      const int row = consumer() * 64 + Fragment::sum_row(thread_again() % 128, 0);
+      store_result<Config>(output_, visit.tile, row, scale_, o, rows);
     }
     free(number);
   }
@@ -309,7 +298,7 @@ class AttentionMathsJob {
 
   AttentionShared<Config, Element>& shared_;
   const AttentionOutput<Element>& output_;
-  const float scale_;
+  const float scale_;  // a product: from a parameter as it is, exponentials would be scheduled in one run
   // How many there were: one register each, where a Cursor takes two.
   uint32_t visits_ = 0;
   uint32_t queries_ = 0;

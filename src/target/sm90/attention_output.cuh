@@ -11,6 +11,7 @@
 
 #include "target/sm90/attention_softmax.cuh"
 #include "target/sm90/attention_visit.h"
+#include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
 
@@ -35,7 +36,7 @@ struct AttentionState {
 
   template <class Vector>
   __device__ static Vector* of_thread(Vector* states, int state) {
-    const int consumer_thread = static_cast<int>(threadIdx.x) - 128;
+    const int consumer_thread = thread_again() - 128;
     return states + (static_cast<int64_t>(state) * Config::kConsumers + consumer_thread / 128) * kVectors * 128 +
            consumer_thread % 128;
   }
@@ -72,8 +73,9 @@ struct AttentionState {
 
 // Of a quad's four words each, word i being theirs of vector i: thread t gets vector t, in order.
 __device__ inline uint4 own_vector(const uint32_t (&word)[4]) {
-  const bool is_odd = (threadIdx.x & 1) != 0;
-  const bool is_upper = (threadIdx.x & 2) != 0;
+  const int thread = thread_again();
+  const bool is_odd = (thread & 1) != 0;
+  const bool is_upper = (thread & 2) != 0;
   const auto swap = [](bool keeps_second, uint32_t& first, uint32_t& second, int lanes) {
     const uint32_t other = __shfl_xor_sync(0xffffffffu, keeps_second ? first : second, lanes);
     (keeps_second ? first : second) = other;
@@ -86,14 +88,35 @@ __device__ inline uint4 own_vector(const uint32_t (&word)[4]) {
   return {w[0], w[1], w[2], w[3]};
 }
 
+// Rounds a thread's two rows of sums, each times its factor, and stores them if they are below `rows`.  first: the
+// head's first column of the thread's first row.
+template <int kDim, class Element>
+__device__ void store_rows(Element* first, int64_t of_row, int rows, const float (&by)[2],
+                           const float (&sums)[kDim / 2]) {
+  Element* const to = first + thread_again() % 4 * 8;
+#pragma unroll
+  for (int i = 0; i < kDim / 2; i += 16) {  // 32 columns: a vector of either row for each of the quad
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      uint32_t word[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) {
+        const int at = i + 4 * j + 2 * r;
+        word[j] = pack<Element>(sums[at] * by[r], sums[at + 1] * by[r]);
+      }
+      const uint4 vector = own_vector(word);
+      if (8 * r < rows) *reinterpret_cast<uint4*>(to + 8 * r * of_row + i * 2) = vector;
+    }
+  }
+}
+
 // Divides by the sums and stores the rows that the tile has.  row: of the tile, the thread's first.  scale: as in
 // SoftmaxRows.
 template <class Config, class Element>
 __device__ void store_result(const AttentionOutput<Element>& to, const QueryTile& tile, int row, float scale,
                              float (&o)[Config::kHeadDim / 2], const SoftmaxRows& rows) {
   constexpr float kLn2 = 0.693147180559945f;
-  constexpr float kLog2E = 1.44269504088896f;
-  const int in_quad = static_cast<int>(threadIdx.x) % 4;
+  const int in_quad = thread_again() % 4;
   float by[2];
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
@@ -115,22 +138,8 @@ __device__ void store_result(const AttentionOutput<Element>& to, const QueryTile
           sum > 0 ? (top + __log2f(sum)) * kLn2 : no_score();
     }
   }
-  Element* const first =
-      to.o + tile.batch * to.o_of_batch + (tile.row + row) * to.o_of_row + tile.head * to.o_of_head + in_quad * 8;
-#pragma unroll
-  for (int i = 0; i < Config::kHeadDim / 2; i += 16) {  // 32 columns: a vector of either row for each of the quad
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      uint32_t word[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        const int at = i + 4 * j + 2 * r;
-        word[j] = pack<Element>(o[at] * by[r], o[at + 1] * by[r]);
-      }
-      const uint4 vector = own_vector(word);
-      if (row + 8 * r < tile.rows) *reinterpret_cast<uint4*>(first + 8 * r * to.o_of_row + i * 2) = vector;
-    }
-  }
+  Element* const first = to.o + tile.batch * to.o_of_batch + (tile.row + row) * to.o_of_row + tile.head * to.o_of_head;
+  store_rows<Config::kHeadDim>(first, to.o_of_row, tile.rows - row, by, o);
 }
 
 }  // namespace mk::sm90

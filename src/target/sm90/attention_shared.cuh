@@ -5,14 +5,13 @@
 //   load    a warp                            q_empty, k_empty, v_empty; visits   visits; q_full, k_full, v_full, by
 //   TMA maths   two or three warpgroups           visits; q_full, k_full, v_full      q_empty, k_empty, v_empty; visits
 //
-// Only the load job walks the caller's visits and segments.  It passes on what the others need: a visit through a
+// Only the load job is given the caller's visits and segments.  It passes on what the others need: a visit through a
 // queue, and with every block of keys what the mask leaves of it.  So a caller may claim tiles one by one, and jobs
 // cannot disagree.  The load job runs ahead of the maths by the stages there are, over visits too.
 //
 // Each consumer writes its own rows of the output straight from registers (attention_output.cuh).
 //
-// A load job whose keys will not come says so in `is_void` and goes on without loading, so that every job reaches its
-// end.  That visit and those after it are not stored.
+// A caller whose keys will not come gives no more visits.  So every job reaches its end, and what is in hand is stored.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +49,6 @@ struct AttentionShared {
   NotedVisit visits[kNotedVisits];
   uint64_t visit_full[kNotedVisits];
   uint64_t visit_empty[kNotedVisits];
-  int is_void;
 };
 
 // The load job's warp calls this, before begin_jobs.
@@ -66,7 +64,6 @@ __device__ void prepare_attention(AttentionShared<Config, Element>& shared) {
     for (uint64_t& empty : shared.v_empty) ptx::mbarrier_init(&empty, kWarps);
     for (uint64_t& full : shared.visit_full) ptx::mbarrier_init(&full, 1);
     for (uint64_t& empty : shared.visit_empty) ptx::mbarrier_init(&empty, Config::kConsumers * 128);
-    shared.is_void = 0;
   });
 }
 

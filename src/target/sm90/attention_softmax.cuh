@@ -28,16 +28,20 @@ using Scores = float[kCols / 2];
 // In which of a thread's two rows sum i lies.
 MK_HD constexpr int row_of_sum(int i) { return i % 4 / 2; }
 
-// Scores that the mask hides become -inf.  row: of the tile, the thread's first.
+// Scores that the mask hides become -inf.  first_row: of the tile, the consumer's.
 template <int kCols>
-__device__ inline void hide(float (&scores)[kCols / 2], const BlockMask& mask, int row) {
-  const int col = Fragment::sum_col(static_cast<int>(threadIdx.x), 0);
-  const int first[2] = {row + mask.first - col, row + 8 + mask.first - col};
-  const int last[2] = {min(mask.count - 1, row + mask.last) - col, min(mask.count - 1, row + 8 + mask.last) - col};
+__device__ inline void hide(float (&scores)[kCols / 2], const BlockMask& mask, int first_row, int thread) {
+  const int col = Fragment::sum_col(thread, 0);
+  const int row = first_row + Fragment::sum_row(thread, 0);
 #pragma unroll
-  for (int i = 0; i < kCols / 2; ++i) {
-    const int at = Fragment::sum_col(0, i);
-    if (at < first[row_of_sum(i)] || at > last[row_of_sum(i)]) scores[i] = no_score();
+  for (int r = 0; r < 2; ++r) {
+    const int first = row + 8 * r + mask.first - col;
+    const int last = min(mask.count - 1, row + 8 * r + mask.last) - col;
+#pragma unroll
+    for (int i = 0; i < kCols / 2; ++i) {
+      const int at = Fragment::sum_col(0, i);
+      if (row_of_sum(i) == r && (at < first || at > last)) scores[i] = no_score();
+    }
   }
 }
 

@@ -15,6 +15,9 @@
 
 namespace mk::sm90 {
 
+// Weights are powers of two: scores are scaled by this, too.
+constexpr float kLog2E = 1.44269504088896f;
+
 struct AttentionMask {
   static constexpr int kFar = 1 << 28;  // beyond every key: positions are smaller
 
@@ -33,8 +36,6 @@ struct QueryTile {
 // Rows of K and of V, one after the other.  Behind the last of them there are no rows in the tensor maps, or finite
 // ones: their weights are zero, but a NaN times zero is a NaN.
 struct KeySegment {
-  static constexpr int kIsHere = -1;
-
   const CUtensorMap* k = nullptr;
   const CUtensorMap* v = nullptr;
   int batch = 0;
@@ -42,7 +43,6 @@ struct KeySegment {
   int row = 0;  // the first, in the tensors
   int keys = 0;
   int position = 0;  // of the first key
-  int id = kIsHere;  // else the caller is asked for it, and told when it has been read (attention_load.cuh)
 };
 
 // Where a visit's state comes from, and what becomes of it.

@@ -45,6 +45,13 @@ __device__ inline float2 unpack(__nv_bfloat162 pair) {
 }
 __device__ inline float2 unpack(__half2 pair) { return __half22float2(pair); }
 
+// What pack made.
+template <class Element>
+__device__ inline float2 unpack_pair(uint32_t bits) {
+  using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
+  return unpack(reinterpret_cast<const Pair&>(bits));
+}
+
 struct Plain {
   static constexpr int kFold = 1;
   __device__ void operator()(float&, float&, int, int) const {}

@@ -43,6 +43,14 @@ __device__ inline void barriers_before_use() { ptx::fence_mbarrier_init(ptx::sem
 
 // ---- threads ----------------------------------------------------------------------------------------
 
+// This thread's number, read again by each call: what is computed from it, and seldom needed, is not kept in registers
+// meanwhile.
+__device__ inline int thread_again() {
+  int thread;
+  asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+  return thread;
+}
+
 // True in one lane of a whole warp, always the same.  Unlike a comparison of thread numbers it tells the compiler
 // that one thread is left, so that TMA and barrier instructions need no loop over lanes.
 __device__ inline bool is_one_lane() {

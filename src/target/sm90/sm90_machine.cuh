@@ -65,6 +65,7 @@ class Sm90Machine {
   }
 
   __device__ bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return wait(signal, wanted, subject); }
+  __device__ bool wait_turn(uint32_t signal, uint64_t turn, int64_t subject) { return wait(signal, turn, subject); }
   __device__ bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return wait(signal, stamp, subject); }
 
   // A lane for each, and then one after the other those that were not there at once.

@@ -40,6 +40,18 @@ class TileGiver {
   __device__ void give(const Tile& tile) { put({tile, true}); }
   __device__ void end() { put({Tile{}, false}); }
 
+  // The same in two steps, for who has no registers to make a tile in: the place of the next one, when it is free, as
+  // often as asked for; and that it is made.
+  __device__ Tile& place() {
+    wait_phase(&queue_.empty[cursor_.slot], cursor_.phase ^ 1);
+    return queue_.entries[cursor_.slot].tile;
+  }
+  __device__ void give_place() {
+    queue_.entries[cursor_.slot].is_tile = true;
+    ptx::mbarrier_arrive(&queue_.full[cursor_.slot]);
+    ++cursor_;
+  }
+
  private:
   __device__ void put(const typename TileQueue<Tile, kSlots>::Entry& entry) {
     wait_phase(&queue_.empty[cursor_.slot], cursor_.phase ^ 1);
@@ -76,6 +88,8 @@ class TileTaker {
     ptx::mbarrier_arrive(&queue_.empty[cursor_.slot]);
     ++cursor_;
   }
+  // Whether look() would return at once.
+  __device__ bool can_look() const { return ptx::mbarrier_test_wait_parity(&queue_.full[cursor_.slot], cursor_.phase); }
 
  private:
   TileQueue<Tile, kSlots>& queue_;

@@ -17,11 +17,10 @@ struct Vector {
   float values[8] = {};
 
   __device__ void add(const uint4& bits) {
-    using Pair = std::conditional_t<std::is_same_v<Element, __half>, __half2, __nv_bfloat162>;
     const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const float2 pair = unpack(reinterpret_cast<const Pair&>(words[i]));
+      const float2 pair = unpack_pair<Element>(words[i]);
       values[2 * i] += pair.x;
       values[2 * i + 1] += pair.y;
     }

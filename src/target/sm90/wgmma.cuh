@@ -44,6 +44,19 @@ __device__ inline uint64_t wgmma_operand(uint32_t address, uint32_t leading_byte
          static_cast<uint64_t>(leading_bytes >> 4) << 16 | ((address & 0x3ffff) >> 4);
 }
 
+// An operand's description whose halves do not touch: what leads on within a stage is added to the lower.
+struct Operand {
+  uint32_t lower;
+  uint32_t upper;
+
+  __device__ explicit Operand(uint64_t bits)
+      : lower(static_cast<uint32_t>(bits)), upper(static_cast<uint32_t>(bits >> 32)) {}
+  __device__ uint64_t at(int bytes) const { return static_cast<uint64_t>(upper) << 32 | (lower + bytes / 16); }
+};
+
+// Tells the compiler that all lanes have the same, so that it is kept in a uniform register.
+__device__ inline uint32_t uniform(uint32_t value) { return __shfl_sync(0xffffffffu, value, 0); }
+
 // How A lies in shared memory: k contiguous, or m.
 enum class AOrder { kMK, kKM };
 
