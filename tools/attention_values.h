@@ -13,6 +13,9 @@
 //
 // The kinds take turns.  Sinks: in kUniform about as heavy as all keys together; in kExact those of even heads weigh
 // nothing, those of odd heads everything.
+//
+// The backward pass has two inputs more, which are data like all others (attention_backward_judge.h): o, as values are,
+// and its gradients.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +24,7 @@
 #include <cstdint>
 
 #include "base/macros.h"
+#include "base/math.h"
 #include "data.h"
 #include "mkernel/ring_attention.h"
 
@@ -44,7 +48,7 @@ inline float scale_or_default(std::optional<float> scale, int64_t dim) {
   return scale.value_or(static_cast<float>(1 / std::sqrt(static_cast<double>(dim))));
 }
 
-enum class AttentionTensor : uint64_t { kQueries, kKeys, kValues };
+enum class AttentionTensor : uint64_t { kQueries, kKeys, kValues, kSinks, kOutputs, kGradients };
 
 struct AttentionValues {
   DataKind kind = DataKind::kUniform;
@@ -57,9 +61,11 @@ struct AttentionValues {
   int64_t window = 1;    // the sequence, if the mask has none
   float query_size = 1;  // powers of two
   float key_size = 1;
-  int bits = 1;        // kExact: of a code
-  int64_t stride = 1;  // between elements of a code
-  double sink = 0;     // kUniform: sinks lie around it; kExact: they lie at ± it
+  int bits = 1;             // kExact: of a code
+  int64_t stride = 1;       // between elements of a code
+  double sink = 0;          // kUniform: sinks lie around it; kExact: they lie at ± it
+  double best_score = 0;    // kExact: of a query and a key of its code, times the scale
+  float gradient_size = 1;  // a power of two, so that no gradient is too large for its type
 
   MK_HD constexpr int64_t kv_head(int64_t head) const { return head / (heads / kv_heads); }
   double largest_value() const { return kind == DataKind::kExact ? kWholes : 1; }
@@ -68,6 +74,9 @@ struct AttentionValues {
   int64_t products() const { return kind == DataKind::kExact ? bits : dim; }
 
   static constexpr int kWholes = 4;  // values of kExact are whole numbers from -kWholes to kWholes
+  // Elements of a row of gradients of kExact that are not zero, at most: with kWholes, sums of their products with
+  // differences of values and outputs are at most 256 in size, which every type holds.
+  static constexpr int64_t kMostGradients = 32;
 };
 
 // Scales with which scores can be spread as they should be, in any type.
@@ -99,7 +108,10 @@ inline AttentionValues attention_values_for(const AttentionSize& size, uint64_t 
   const int exponent = static_cast<int>(is_uniform ? std::lround(std::log2(product)) : std::ceil(std::log2(product)));
   values.query_size = std::ldexp(1.0f, exponent / 2);
   values.key_size = std::ldexp(1.0f, exponent - exponent / 2);
-  values.sink = is_uniform ? std::log(seen) + spread * spread / 2 : 2 * (values.largest_score() * scale + kApart);
+  values.best_score = values.largest_score() * scale;
+  values.sink = is_uniform ? std::log(seen) + spread * spread / 2 : 2 * (values.best_score + kApart);
+  const double grows = std::log2(scale * std::max(values.query_size, values.key_size));
+  values.gradient_size = std::ldexp(1.0f, -std::max(0, static_cast<int>(std::ceil(grows))));
   return values;
 }
 
@@ -144,12 +156,22 @@ MK_HD constexpr int64_t sought_position(const AttentionValues& values, uint64_t 
   }
 }
 
+// Of the gradients of o, of the row that has the key.
+MK_HD constexpr float gradient_element(const AttentionValues& values, uint64_t key, int64_t element) {
+  if (values.kind == DataKind::kUniform) return uniform_value(key, element) * values.gradient_size;
+  const int64_t period = ceil_div(values.dim, AttentionValues::kMostGradients);
+  const auto first = static_cast<int64_t>((key >> 40) % static_cast<uint64_t>(period));
+  if (element % period != first) return 0;
+  return uniform_value(key, element) > 0 ? values.gradient_size : -values.gradient_size;
+}
+
 // Before it is rounded to the tensor's type, which changes nothing if the data are exact.
 MK_HD constexpr float attention_value(const AttentionValues& values, AttentionTensor tensor, int64_t batch,
                                       int64_t position, int64_t head, int64_t element) {
   const uint64_t key = attention_key(values, static_cast<uint64_t>(tensor), batch, position, head);
   const bool is_exact = values.kind == DataKind::kExact;
-  if (tensor == AttentionTensor::kValues) {
+  if (tensor == AttentionTensor::kGradients) return gradient_element(values, key, element);
+  if (tensor == AttentionTensor::kValues || tensor == AttentionTensor::kOutputs) {
     if (!is_exact) return uniform_value(key, element);
     DataSpec wholes;
     wholes.kind = DataKind::kExact;
@@ -167,8 +189,15 @@ MK_HD constexpr float attention_value(const AttentionValues& values, AttentionTe
 // The same on all ranks.
 MK_HD inline float sink_value(const AttentionValues& values, int64_t head) {
   if (values.kind == DataKind::kExact) return static_cast<float>(head % 2 == 0 ? -values.sink : values.sink);
-  constexpr uint64_t kSinks = 3;  // behind the tensors
-  return static_cast<float>(values.sink + uniform_value(attention_key(values, kSinks, 0, 0, head), 0));
+  const auto tensor = static_cast<uint64_t>(AttentionTensor::kSinks);
+  return static_cast<float>(values.sink + uniform_value(attention_key(values, tensor, 0, 0, head), 0));
+}
+
+// Of the backward pass.  In kExact those of odd heads weigh as much as a key of the query's code: queries that see one
+// take part in both.
+MK_HD inline float backward_sink_value(const AttentionValues& values, int64_t head) {
+  const bool is_exact = values.kind == DataKind::kExact;
+  return is_exact && head % 2 == 1 ? static_cast<float>(values.best_score) : sink_value(values, head);
 }
 
 // ---- who has what ------------------------------------------------------------------------------------
@@ -192,11 +221,15 @@ struct KeyRange {
   int64_t end = 0;
 };
 
-// What the query at a position sees.  `window` is the sequence if the mask has none.
+// What the query at a position sees, and who sees the key at one.  `window` is the sequence if the mask has none.
 MK_HD constexpr KeyRange seen_keys(MaskKind mask, int64_t window, int64_t seq, int64_t position) {
   if (mask == MaskKind::kFull) return {0, seq};
   const int64_t first = position - window + 1;
   return {first > 0 ? first : 0, position + 1};
+}
+MK_HD constexpr KeyRange queries_seeing(MaskKind mask, int64_t window, int64_t seq, int64_t position) {
+  if (mask == MaskKind::kFull) return {0, seq};
+  return {position, window < seq - position ? position + window : seq};
 }
 
 }  // namespace mk::tools

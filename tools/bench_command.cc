@@ -59,7 +59,7 @@ std::vector<BenchCase> shapes_of(OpKind op, const BenchRequest& request) {
 
 // What the request asks of one operator.
 BenchRequest request_of(OpKind op, BenchRequest request) {
-  request.split = split_of(*find_operator(bench::name_of(op)), request.split);
+  request.split = split_of(*find_operator(bench::name_of(op)), Direction::kForward, request.split);
   return request;
 }
 

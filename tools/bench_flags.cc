@@ -118,7 +118,7 @@ void check_bench(const BenchRequest& request) {
   const int size = request.nodes * request.ranks;
   check_usage(size <= kMostRanks, "--nodes x --ranks is {}; the ranks that share a GPU must be at most {}", size,
               kMostRanks);
-  check_split(request.op, request.split);
+  check_split(request.op, Direction::kForward, request.split);
   check_usage(request.repetitions >= 1, "--repetitions is {}; it must be at least 1", request.repetitions);
   const int named = request.m.has_value() + request.n.has_value() + request.k.has_value();
   check_usage(named == 0 || named == 3, "--m, --n and --k go together: name all three or none");

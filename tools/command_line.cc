@@ -53,10 +53,6 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
   add_flag(app, "--routing", "KIND",
            "moe_*: uniform, zipf, one_expert, one_rank, none or random_drop; new in each launch [uniform]",
            [&run](const std::string& text) { run.routing = choice("--routing", text, kRoutings); });
-  add_flag(app, "--direction", "KIND", "moe_layer: fwd, or bwd, the gradients of inputs and weights [fwd]",
-           [&run](const std::string& text) {
-             run.direction = choice("--direction", text, {Direction::kForward, Direction::kBackward});
-           });
   add_flag(app, "--clamp", "L",
            "moe_layer: bound of gate from above, and of up on both sides, before SwiGLU; 0: none [0]",
            [&run](const std::string& text) { run.clamp = real("--clamp", text); });
@@ -132,6 +128,11 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(app, "--k", run.k, "K, length of a rank's sums " + per_device(&Defaults::k));
   add_moe_flags(app, run);
   add_attention_flags(app, run);
+  add_flag(app, "--direction", "KIND",
+           backward_operator_names() + ": fwd, or bwd, the gradients of inputs and weights [fwd]",
+           [&run](const std::string& text) {
+             run.direction = choice("--direction", text, {Direction::kForward, Direction::kBackward});
+           });
   add_flag(app, "--dtype", "TYPE", "bf16, fp16 or fp32 (cpu only) [bf16]", [&run](const std::string& text) {
     run.dtype = choice("--dtype", text, {DType::kBf16, DType::kFp16, DType::kFp32});
   });
@@ -155,14 +156,15 @@ void add_run_flags(CLI::App& app, RunRequest& run) {
 }
 
 void check_run(const RunRequest& run) {
-  check_usage(run.op == "all" || find_operator(run.op) != nullptr, "operator is '{}'; it must be all or one of {}",
-              run.op, operator_names());
-  check_usage(run.direction == Direction::kForward || run.op == "moe_layer",
-              "--direction is bwd; only moe_layer has it, and the operator is {}", run.op);
+  const Operator* const named = find_operator(run.op);
+  check_usage(run.op == "all" || named != nullptr, "operator is '{}'; it must be all or one of {}", run.op,
+              operator_names());
+  check_usage(run.direction == Direction::kForward || (named != nullptr && named->has_backward()),
+              "--direction is bwd; only {} have it, and the operator is {}", backward_operator_names(), run.op);
   check_usage(run.clamp == 0 || run.op == "moe_layer", "--clamp is {}; only moe_layer has it, and the operator is {}",
               run.clamp, run.op);
   check_usage(!run.max_rows || *run.max_rows >= 1, "--max-rows is {}; it must be at least 1", run.max_rows.value_or(0));
-  check_split(run.op, run.split);
+  check_split(run.op, run.direction, run.split);
   constexpr int kMostLaunches = 10'000'000;  // their times are kept
   check_usage(!run.launches || (*run.launches >= 1 && *run.launches <= kMostLaunches),
               "--launches is {}; it must be 1 to {}", run.launches.value_or(0), kMostLaunches);

@@ -11,7 +11,7 @@
 namespace mk::tools {
 namespace {
 
-constexpr auto kLine = "{:<17} {:<6} {:<26} {:>10} {:>12} {:>12} {:>13} {:>9}  {}";
+constexpr auto kLine = "{:<18} {:<6} {:<26} {:>10} {:>12} {:>12} {:>13} {:>9}  {}";
 
 struct PrintedUnit {
   double size;
@@ -38,7 +38,9 @@ std::string bytes_text(uint64_t bytes) {
 }
 
 std::string op_text(const Row& row) {
-  return row.moe && row.moe->direction == Direction::kBackward ? row.op + " bwd" : row.op;
+  const bool is_backward = (row.moe && row.moe->direction == Direction::kBackward) ||
+                           (row.attention && row.attention->direction == Direction::kBackward);
+  return is_backward ? row.op + " bwd" : row.op;
 }
 
 std::string mask_text(const AttentionMask& mask) {
@@ -65,9 +67,10 @@ std::string shape_text(const Row& row) {
 std::string shape_flags(const Row& row) {
   if (row.attention) {
     const AttentionFields& fields = *row.attention;
-    return fmt::format("--batch {} --seq {} --heads {} --kv-heads {} --head-dim {} --mask {} --layout {} --scale {}{}",
-                       fields.batch, fields.seq, fields.heads, fields.kv_heads, row.k, mask_text(fields.mask),
-                       name_of(fields.layout), fields.scale, fields.sink ? " --sink" : "");
+    return fmt::format(
+        "--batch {} --seq {} --heads {} --kv-heads {} --head-dim {} --mask {} --layout {} --scale {}{} --direction {}",
+        fields.batch, fields.seq, fields.heads, fields.kv_heads, row.k, mask_text(fields.mask), name_of(fields.layout),
+        fields.scale, fields.sink ? " --sink" : "", name_of(fields.direction));
   }
   if (!row.moe) return fmt::format("--m {} --n {} --k {}", row.m, row.n, row.k);
   const std::string room = row.moe->max_rows ? fmt::format(" --max-rows {}", *row.moe->max_rows) : "";
@@ -156,6 +159,7 @@ std::string to_json(const Row& row) {
     json["heads"] = row.attention->heads;
     json["kv_heads"] = row.attention->kv_heads;
     json["head_dim"] = row.k;
+    json["direction"] = name_of(row.attention->direction);
     json["mask"] = mask_text(row.attention->mask);
     json["layout"] = name_of(row.attention->layout);
     json["scale"] = row.attention->scale;

@@ -48,6 +48,7 @@ struct MoeFields {
 
 // What only attention has.
 struct AttentionFields {
+  Direction direction = Direction::kForward;
   int64_t batch = 1;
   int64_t seq = 0;  // of all ranks together
   int64_t heads = 0;

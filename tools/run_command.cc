@@ -27,7 +27,7 @@ Options options_of(const RunRequest& request) {
 // Of all operators, one that this device does not have yet is passed over, in a line.
 std::optional<Row> run_one(const Operator& one, World& world, const RunRequest& request, const Seat& seat) {
   RunRequest own = request;
-  own.split = split_of(one, request.split);
+  own.split = split_of(one, request.direction, request.split);
   try {
     return one.run(world, own);
   } catch (const Error& error) {

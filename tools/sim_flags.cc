@@ -78,7 +78,7 @@ void check_fuzz(const FuzzRequest& request) {
 void check_sim(const SimRequest& request) {
   check_usage(is_gemm_operator(request.op), "operator is '{}'; it must be one of {}", request.op,
               gemm_operator_names());
-  check_split(request.op, request.split);
+  check_split(request.op, Direction::kForward, request.split);
 }
 
 }  // namespace mk::tools

@@ -12,8 +12,8 @@
 namespace mk::tools {
 namespace {
 
-bool has_role(const Operator& op, std::string_view role) {
-  return std::ranges::find(op.roles, role, &RoleName::name) != op.roles.end();
+bool has_role(std::span<const RoleName> roles, std::string_view role) {
+  return std::ranges::find(roles, role, &RoleName::name) != roles.end();
 }
 
 // "intra, send, compute"
@@ -27,7 +27,11 @@ std::string names_of(std::span<const RoleName> roles) {
 std::string all_roles() {
   std::string text;
   for (const Operator& op : operators()) {
-    text += fmt::format("{}{} has {}", text.empty() ? "" : "; ", op.name, names_of(op.roles));
+    const std::string roles = names_of(op.roles);
+    text += fmt::format("{}{} has {}", text.empty() ? "" : "; ", op.name, roles);
+    if (!op.has_backward()) continue;
+    const std::string backward = names_of(op.backward_roles);
+    if (backward != roles) text += fmt::format("; with --direction bwd it has {}", backward);
   }
   return text;
 }
@@ -36,7 +40,7 @@ std::string all_roles() {
 void read_part(const std::string& text, const std::string& part, std::set<std::string>& seen, Split& split) {
   const size_t equals = part.find('=');
   const std::string name = part.substr(0, equals);
-  const auto has_it = [&](const Operator& op) { return has_role(op, name); };
+  const auto has_it = [&](const Operator& op) { return has_role(op.roles, name) || has_role(op.backward_roles, name); };
   check_usage(equals != part.npos && std::ranges::any_of(operators(), has_it),
               "--split is '{}'; it must be role=N,… with roles of the operators: {}", text, all_roles());
   check_usage(seen.insert(name).second, "--split is '{}'; {} is there twice", text, name);
@@ -68,17 +72,19 @@ void add_split(CLI::App& app, Split& split) {
            [&split](const std::string& text) { split = read_split(text); });
 }
 
-void check_split(const std::string& op, const Split& split) {
+void check_split(const std::string& op, Direction direction, const Split& split) {
   const Operator* const named = find_operator(op);
-  if (named == nullptr) return;
   for (const auto& [name, count] : split) {
-    check_usage(has_role(*named, name), "--split {} is {}; {} does not have that role: it has {}", name, count, op,
-                names_of(named->roles));
+    const auto has_it = [&](const Operator& one) { return has_role(one.roles_of(direction), name); };
+    check_usage(named != nullptr || std::ranges::any_of(operators(), has_it),
+                "--split {} is {}; no operator has that role with --direction {}", name, count, name_of(direction));
+    check_usage(named == nullptr || has_it(*named), "--split {} is {}; {} does not have that role: it has {}", name,
+                count, op, named == nullptr ? "" : names_of(named->roles_of(direction)));
   }
 }
 
-Split split_of(const Operator& op, Split split) {
-  std::erase_if(split, [&](const auto& role) { return !has_role(op, role.first); });
+Split split_of(const Operator& op, Direction direction, Split split) {
+  std::erase_if(split, [&](const auto& role) { return !has_role(op.roles_of(direction), role.first); });
   return split;
 }
 

@@ -12,5 +12,6 @@
 #include "mkernel/moe_layer_backward.h"
 #include "mkernel/options.h"
 #include "mkernel/ring_attention.h"
+#include "mkernel/ring_attention_backward.h"
 #include "mkernel/types.h"
 #include "mkernel/world.h"

@@ -22,6 +22,7 @@ namespace mk {
 //   moe_layer_backward      nodes
 //   ring_attention          compute, intra (gives keys to the peers of the node), send (hands keys to the network),
 //                           keep (says where there is room for keys from other nodes)
+//   ring_attention_backward  the same; collect (sums gradients of keys, and sends them home)
 //
 // A worker is a thread on a CPU.  On a GPU one that computes is a block with an SM of its own, and the others are
 // warps, eight to an SM.  ag_gemm without `intra`, and moe_* without `dispatch`, have a warp for it in each block that

@@ -8,6 +8,8 @@
 //           the fault is already recorded.  `subject` is the tile or chunk in hand, for that record.
 //   wait_some   the same for a part of what a launch pays: the signal is paid by one worker, in order, and what it
 //           paid so far is enough.  Only where no put with bytes pays it, as puts land in any order.
+//   wait_turn   the same for a signal that workers pay one after the other: until all turns before this worker's were
+//           paid.  It pays the next one.
 //   wait_stamp  until a stamped signal (core/stamp.h) is at least `stamp`, for data that not every launch has.
 //   add     to a signal of a rank in this node, release: all earlier copies and stores of this worker are
 //           visible to whoever sees it.
@@ -51,6 +53,7 @@ concept Machine = requires(M m, const M c, Signal signal, Place place, Put put, 
   { c.epoch() } -> std::convertible_to<uint64_t>;
   { m.wait(index, value, subject) } -> std::same_as<bool>;
   { m.wait_some(index, value, subject) } -> std::same_as<bool>;
+  { m.wait_turn(index, value, subject) } -> std::same_as<bool>;
   { m.wait_stamp(index, value, subject) } -> std::same_as<bool>;
   { m.add(signal, value) } -> std::same_as<void>;
   { m.stamp(signal, value) } -> std::same_as<void>;

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT
-// tests/attention/attention_bad_input_test.cc — what ring_attention refuses: it names the argument, nothing is
-// launched, and the World goes on.
+// tests/attention/attention_bad_input_test.cc — what ring_attention and ring_attention_backward refuse: they name the
+// argument, nothing is launched, and the World goes on.
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <limits>
+#include <string>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
+#include "tests/attention/attention_backward_data.h"
 #include "tests/attention/ring_attention_launch.h"
 #include "tests/support/expect_error.h"
 
@@ -16,12 +20,45 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-void* shifted(void* data, int64_t bytes) { return static_cast<std::byte*>(data) + bytes; }
+template <class T>
+T* shifted(T* data, uintptr_t bytes) {
+  return reinterpret_cast<T*>(reinterpret_cast<uintptr_t>(data) + bytes);
+}
 
+// A pass: its arguments, its calls, and which tensors have rows of queries and which of keys.
+struct ForwardPass {
+  using Args = RingAttentionArgs;
+  using Launch = RingAttentionLaunch;
+  static constexpr auto kCall = ring_attention;
+  static constexpr auto kWorkspaceBytes = ring_attention_workspace_bytes;
+  static std::vector<HeadTensor*> of_queries(Args& a) { return {&a.q, &a.o}; }
+  static std::vector<HeadTensor*> of_keys(Args& a) { return {&a.k, &a.v}; }
+};
+struct BackwardPass {
+  using Args = RingAttentionBackwardArgs;
+  using Launch = AttentionBackwardLaunch;
+  static constexpr auto kCall = ring_attention_backward;
+  static constexpr auto kWorkspaceBytes = ring_attention_backward_workspace_bytes;
+  static std::vector<HeadTensor*> of_queries(Args& a) { return {&a.q, &a.o, &a.dout, &a.dq}; }
+  static std::vector<HeadTensor*> of_keys(Args& a) { return {&a.k, &a.v, &a.dk, &a.dv}; }
+};
+
+template <class Pass>
+constexpr bool is_backward = std::is_same_v<Pass, BackwardPass>;
+
+// Names of passes in test names.
+struct PassNames {
+  template <class Pass>
+  static std::string GetName(int) {
+    return is_backward<Pass> ? "Backward" : "Forward";
+  }
+};
+
+template <class Pass>
 class AttentionBadInput : public testing::Test {
  protected:
-  using Args = RingAttentionArgs;
-  using ArgsOfAll = std::vector<RingAttentionArgs>;
+  using Args = typename Pass::Args;
+  using ArgsOfAll = std::vector<Args>;
   using Options = RingAttentionOptions;
   using Shape = RingAttentionShape;
 
@@ -34,10 +71,10 @@ class AttentionBadInput : public testing::Test {
   // What is wrong stands at the beginning of the sentence.
   testing::AssertionResult refuses_call(std::string_view sentence, std::initializer_list<std::string_view> words,
                                         const std::function<void(ArgsOfAll&, Options&)>& spoil) {
-    RingAttentionLaunch launch(world, at, 1, 0);
+    typename Pass::Launch launch(world, at, 1, 0);
     Options options = at.options();
     spoil(launch.args(), options);
-    const auto call = [&] { ring_attention(world, launch.args(), options); };
+    const auto call = [&] { Pass::kCall(world, launch.args(), options); };
     if (const auto refused = refuses(words, call); !refused) return refused;
     try {
       call();
@@ -63,97 +100,137 @@ class AttentionBadInput : public testing::Test {
     Shape shape = at.shape;
     spoil(shape);
     const auto refused = refuses_call(sentence, {}, [&](ArgsOfAll& args, Options&) {
-      for (Args& own : args) {
-        for (HeadTensor* tensor : {&own.q, &own.k, &own.v, &own.o}) {
-          const int64_t heads = tensor == &own.q || tensor == &own.o ? shape.heads : shape.kv_heads;
-          *tensor = {tensor->data, shape.dtype, shape.batch, shape.rows, heads, shape.dim};
-        }
-      }
+      for (Args& own : args) reshape(own, shape);
     });
     if (!refused) return refused;
-    return refuses({sentence}, [&] { ring_attention_workspace_bytes(world, shape, at.options()); });
+    return refuses({sentence}, [&] { Pass::kWorkspaceBytes(world, shape, at.options()); });
   }
 
-  void TearDown() override { EXPECT_TRUE(attends_right(world, at, 2, 3)) << "the World goes on"; }
-};
+  static void reshape(Args& args, const Shape& shape) {
+    for (HeadTensor* tensor : Pass::of_queries(args)) {
+      *tensor = {tensor->data, shape.dtype, shape.batch, shape.rows, shape.heads, shape.dim};
+    }
+    for (HeadTensor* tensor : Pass::of_keys(args)) {
+      *tensor = {tensor->data, shape.dtype, shape.batch, shape.rows, shape.kv_heads, shape.dim};
+    }
+  }
 
-TEST_F(AttentionBadInput, SizesAreRefusedByName) {
-  EXPECT_TRUE(refuses_shape("batch is 0", [](Shape& s) { s.batch = 0; }));
-  EXPECT_TRUE(refuses_shape("rows is 0", [](Shape& s) { s.rows = 0; }));
-  EXPECT_TRUE(refuses_shape("rows is -4", [](Shape& s) { s.rows = -4; }));
-  EXPECT_TRUE(refuses_shape("heads is 0", [](Shape& s) { s.heads = 0; }));
-  EXPECT_TRUE(refuses_shape("kv_heads is 0", [](Shape& s) { s.kv_heads = 0; }));
-  EXPECT_TRUE(refuses_shape("dim is 0", [](Shape& s) { s.dim = 0; }));
-  EXPECT_TRUE(refuses_shape("dim is 2147483648", [](Shape& s) { s.dim = int64_t{1} << 31; }));
-  EXPECT_TRUE(refuses_shape("heads is 4; it must be a multiple of kv_heads, 3", [](Shape& s) { s.kv_heads = 3; }));
-  EXPECT_TRUE(refuses_shape("heads is 4; it must be a multiple of kv_heads, 8", [](Shape& s) { s.kv_heads = 8; }));
-  EXPECT_TRUE(refuses_shape("batch is 1024", [](Shape& s) {
+  void TearDown() override {
+    EXPECT_TRUE(attends_right(world, at, 2, 3)) << "the World goes on";
+    EXPECT_TRUE(differentiates_right(world, at, 2, 3)) << "the World goes on";
+  }
+};
+using Passes = testing::Types<ForwardPass, BackwardPass>;
+TYPED_TEST_SUITE(AttentionBadInput, Passes, PassNames);
+
+TYPED_TEST(AttentionBadInput, SizesAreRefusedByName) {
+  EXPECT_TRUE(this->refuses_shape("batch is 0", [](auto& s) { s.batch = 0; }));
+  EXPECT_TRUE(this->refuses_shape("rows is 0", [](auto& s) { s.rows = 0; }));
+  EXPECT_TRUE(this->refuses_shape("rows is -4", [](auto& s) { s.rows = -4; }));
+  EXPECT_TRUE(this->refuses_shape("heads is 0", [](auto& s) { s.heads = 0; }));
+  EXPECT_TRUE(this->refuses_shape("kv_heads is 0", [](auto& s) { s.kv_heads = 0; }));
+  EXPECT_TRUE(this->refuses_shape("dim is 0", [](auto& s) { s.dim = 0; }));
+  EXPECT_TRUE(this->refuses_shape("dim is 2147483648", [](auto& s) { s.dim = int64_t{1} << 31; }));
+  EXPECT_TRUE(this->refuses_shape("heads is 4; it must be a multiple of kv_heads, 3", [](auto& s) { s.kv_heads = 3; }));
+  EXPECT_TRUE(this->refuses_shape("heads is 4; it must be a multiple of kv_heads, 8", [](auto& s) { s.kv_heads = 8; }));
+  EXPECT_TRUE(this->refuses_shape("batch is 1024", [](auto& s) {
     s.batch = 1024;
     s.rows = 1 << 20;
   }));
-  EXPECT_TRUE(refuses_shape("batch, rows, heads and dim are 1, 1073741824, 1048576 and 1048576",
-                            [](Shape& s) { s = {1, 1 << 30, 1 << 20, 1 << 20, 1 << 20, DType::kFp32}; }));
-  EXPECT_TRUE(refuses_shape("dtype is 7", [](Shape& s) { s.dtype = static_cast<DType>(7); }));
+  EXPECT_TRUE(this->refuses_shape("batch, rows, heads and dim are 1, 1073741824, 1048576 and 1048576",
+                                  [](auto& s) { s = {1, 1 << 30, 1 << 20, 1 << 20, 1 << 20, DType::kFp32}; }));
+  EXPECT_TRUE(this->refuses_shape("dtype is 7", [](auto& s) { s.dtype = static_cast<DType>(7); }));
 }
 
-TEST_F(AttentionBadInput, TensorsAreRefusedByNameAndRank) {
-  EXPECT_TRUE(refuses_args("q of rank 1 is a null pointer", {}, [](Args& a) { a.q.data = nullptr; }));
-  EXPECT_TRUE(refuses_args("k of rank 1 is a null pointer", {}, [](Args& a) { a.k.data = nullptr; }));
-  EXPECT_TRUE(refuses_args("v of rank 1 is a null pointer", {}, [](Args& a) { a.v.data = nullptr; }));
-  EXPECT_TRUE(refuses_args("o of rank 1 is a null pointer", {}, [](Args& a) { a.o.data = nullptr; }));
-  EXPECT_TRUE(refuses_args("q of rank 1 is bf16", {"fp32"}, [](Args& a) { a.q.dtype = DType::kBf16; }));
-  EXPECT_TRUE(refuses_args("k of rank 1 is bf16", {"fp32"}, [](Args& a) { a.k.dtype = DType::kBf16; }));
-  EXPECT_TRUE(refuses_args("v of rank 1 is fp16", {"fp32"}, [](Args& a) { a.v.dtype = DType::kFp16; }));
-  EXPECT_TRUE(refuses_args("o of rank 1 is bf16", {"fp32"}, [](Args& a) { a.o.dtype = DType::kBf16; }));
-  EXPECT_TRUE(refuses_args("k of rank 1 is 2x4x2x8", {"2x6x2x8"}, [](Args& a) { a.k.rows = 4; }));
-  EXPECT_TRUE(refuses_args("v of rank 1 is 2x6x4x8", {"2x6x2x8"}, [](Args& a) { a.v.heads = 4; }));
-  EXPECT_TRUE(refuses_args("o of rank 1 is 1x6x4x8", {"2x6x4x8"}, [](Args& a) { a.o.batch = 1; }));
-  EXPECT_TRUE(refuses_args("k of rank 1 is 2x6x2x16", {"2x6x2x8"}, [](Args& a) { a.k.dim = 16; }));
-  EXPECT_TRUE(refuses_args("q of rank 1 is at", {"multiple of 4"}, [](Args& a) { a.q.data = shifted(a.q.data, 2); }));
-  EXPECT_TRUE(refuses_args("lse of rank 1 is at", {"multiple of 4"},
-                           [](Args& a) { a.lse = static_cast<float*>(shifted(a.lse, 1)); }));
-  EXPECT_TRUE(refuses_args("sink of rank 1 is at", {"multiple of 4"},
-                           [](Args& a) { a.sink = static_cast<const float*>(shifted(a.lse, 2)); }));
-  EXPECT_TRUE(refuses_args("stream of rank 1 is set", {"CPU"}, [](Args& a) { a.stream = &a; }));
-}
-
-TEST_F(AttentionBadInput, RanksThatDisagreeAreRefused) {
-  EXPECT_TRUE(refuses_args("q of rank 1 is 2x4x4x8", {"2x6x4x8"}, [](Args& a) {
-    for (HeadTensor* tensor : {&a.q, &a.k, &a.v, &a.o}) tensor->rows = 4;
-  }));
-  EXPECT_TRUE(refuses_args("q of rank 1 is bf16", {"rank 0"}, [](Args& a) {
-    for (HeadTensor* tensor : {&a.q, &a.k, &a.v, &a.o}) tensor->dtype = DType::kBf16;
-  }));
-  EXPECT_TRUE(refuses_call("args has 1 entries", {"2 ranks"}, [](ArgsOfAll& args, Options&) { args.pop_back(); }));
+TYPED_TEST(AttentionBadInput, TensorsAreRefusedByNameAndRank) {
+  EXPECT_TRUE(this->refuses_args("q of rank 1 is a null pointer", {}, [](auto& a) { a.q.data = nullptr; }));
+  EXPECT_TRUE(this->refuses_args("k of rank 1 is a null pointer", {}, [](auto& a) { a.k.data = nullptr; }));
+  EXPECT_TRUE(this->refuses_args("v of rank 1 is a null pointer", {}, [](auto& a) { a.v.data = nullptr; }));
+  EXPECT_TRUE(this->refuses_args("o of rank 1 is a null pointer", {}, [](auto& a) { a.o.data = nullptr; }));
+  EXPECT_TRUE(this->refuses_args("q of rank 1 is bf16", {"fp32"}, [](auto& a) { a.q.dtype = DType::kBf16; }));
+  EXPECT_TRUE(this->refuses_args("k of rank 1 is bf16", {"fp32"}, [](auto& a) { a.k.dtype = DType::kBf16; }));
+  EXPECT_TRUE(this->refuses_args("v of rank 1 is fp16", {"fp32"}, [](auto& a) { a.v.dtype = DType::kFp16; }));
+  EXPECT_TRUE(this->refuses_args("o of rank 1 is bf16", {"fp32"}, [](auto& a) { a.o.dtype = DType::kBf16; }));
+  EXPECT_TRUE(this->refuses_args("k of rank 1 is 2x4x2x8", {"2x6x2x8"}, [](auto& a) { a.k.rows = 4; }));
+  EXPECT_TRUE(this->refuses_args("v of rank 1 is 2x6x4x8", {"2x6x2x8"}, [](auto& a) { a.v.heads = 4; }));
+  EXPECT_TRUE(this->refuses_args("o of rank 1 is 1x6x4x8", {"2x6x4x8"}, [](auto& a) { a.o.batch = 1; }));
+  EXPECT_TRUE(this->refuses_args("k of rank 1 is 2x6x2x16", {"2x6x2x8"}, [](auto& a) { a.k.dim = 16; }));
   EXPECT_TRUE(
-      refuses_call("args has 3 entries", {"2 ranks"}, [](ArgsOfAll& args, Options&) { args.push_back(args.back()); }));
-  EXPECT_TRUE(refuses_call("args has 0 entries", {}, [](ArgsOfAll& args, Options&) { args.clear(); }));
+      this->refuses_args("q of rank 1 is at", {"multiple of 4"}, [](auto& a) { a.q.data = shifted(a.q.data, 2); }));
+  EXPECT_TRUE(this->refuses_args("lse of rank 1 is at", {"multiple of 4"}, [](auto& a) { a.lse = shifted(a.lse, 1); }));
+  EXPECT_TRUE(
+      this->refuses_args("sink of rank 1 is at", {"multiple of 4"}, [](auto& a) { a.sink = shifted(a.sink, 2); }));
+  EXPECT_TRUE(this->refuses_args("stream of rank 1 is set", {"CPU"}, [](auto& a) { a.stream = &a; }));
 }
 
-TEST_F(AttentionBadInput, OptionsAreRefusedByName) {
-  EXPECT_TRUE(refuses_options("mask.window is 0", [](Options& o) { o.mask.window = 0; }));
-  EXPECT_TRUE(refuses_options("mask.window is -3", [](Options& o) { o.mask.window = -3; }));
-  EXPECT_TRUE(refuses_options("mask.window is 4", [](Options& o) { o.mask = {MaskKind::kFull, 4}; }));
-  EXPECT_TRUE(refuses_options("mask.kind is 5", [](Options& o) { o.mask.kind = static_cast<MaskKind>(5); }));
-  EXPECT_TRUE(refuses_options("order is 9", [](Options& o) { o.order = static_cast<SequenceOrder>(9); }));
+TYPED_TEST(AttentionBadInput, RanksThatDisagreeAreRefused) {
+  EXPECT_TRUE(this->refuses_args("q of rank 1 is 2x4x4x8", {"2x6x4x8"}, [](auto& a) {
+    TestFixture::reshape(a, {2, 4, 4, 2, 8, DType::kFp32});
+  }));
+  EXPECT_TRUE(this->refuses_args("q of rank 1 is bf16", {"rank 0"}, [](auto& a) {
+    TestFixture::reshape(a, {2, 6, 4, 2, 8, DType::kBf16});
+  }));
+  EXPECT_TRUE(this->refuses_call("args has 1 entries", {"2 ranks"}, [](auto& args, auto&) { args.pop_back(); }));
+  EXPECT_TRUE(
+      this->refuses_call("args has 3 entries", {"2 ranks"}, [](auto& args, auto&) { args.push_back(args.back()); }));
+  EXPECT_TRUE(this->refuses_call("args has 0 entries", {}, [](auto& args, auto&) { args.clear(); }));
+}
+
+TYPED_TEST(AttentionBadInput, OptionsAreRefusedByName) {
+  EXPECT_TRUE(this->refuses_options("mask.window is 0", [](auto& o) { o.mask.window = 0; }));
+  EXPECT_TRUE(this->refuses_options("mask.window is -3", [](auto& o) { o.mask.window = -3; }));
+  EXPECT_TRUE(this->refuses_options("mask.window is 4", [](auto& o) { o.mask = {MaskKind::kFull, 4}; }));
+  EXPECT_TRUE(this->refuses_options("mask.kind is 5", [](auto& o) { o.mask.kind = static_cast<MaskKind>(5); }));
+  EXPECT_TRUE(this->refuses_options("order is 9", [](auto& o) { o.order = static_cast<SequenceOrder>(9); }));
   for (const float scale : {0.0f, -1.0f, kInfinity, -kInfinity, kNan}) {
-    EXPECT_TRUE(refuses_options("scale is", [&](Options& o) { o.scale = scale; })) << scale;
+    EXPECT_TRUE(this->refuses_options("scale is", [&](auto& o) { o.scale = scale; })) << scale;
   }
 }
 
-TEST_F(AttentionBadInput, ZigzagNeedsRowsInPairs) {
-  EXPECT_TRUE(refuses_call("rows is 5", {"kZigzag", "multiple of 2"}, [](ArgsOfAll& args, Options& options) {
+TYPED_TEST(AttentionBadInput, ZigzagNeedsRowsInPairs) {
+  EXPECT_TRUE(this->refuses_call("rows is 5", {"kZigzag", "multiple of 2"}, [](auto& args, auto& options) {
     options.order = SequenceOrder::kZigzag;
-    for (Args& own : args) {
-      for (HeadTensor* tensor : {&own.q, &own.k, &own.v, &own.o}) tensor->rows = 5;
-    }
+    for (auto& own : args) TestFixture::reshape(own, {2, 5, 4, 2, 8, DType::kFp32});
   }));
 }
 
-TEST_F(AttentionBadInput, SplitsAreRefusedByName) {
-  EXPECT_TRUE(refuses_options("split.compute is 0", [](Options& o) { o.split = {{"intra", 1}}; }));
-  EXPECT_TRUE(refuses_options("split.intra is 0", [](Options& o) { o.split = {{"compute", 1}}; }));
-  EXPECT_TRUE(refuses_options("split.", [](Options& o) { o.split = {{"dispatch", 1}, {"compute", 1}}; }));
+TYPED_TEST(AttentionBadInput, SplitsAreRefusedByName) {
+  EXPECT_TRUE(this->refuses_options("split.compute is 0", [](auto& o) {
+    o.split = {{"intra", 1}};
+    if (is_backward<TypeParam>) o.split.insert({"collect", 1});
+  }));
+  EXPECT_TRUE(this->refuses_options("split.intra is 0", [](auto& o) { o.split = {{"compute", 1}}; }));
+  EXPECT_TRUE(this->refuses_options("split.", [](auto& o) { o.split = {{"dispatch", 1}, {"compute", 1}}; }));
+}
+
+// What only the backward pass has.
+using BackwardBadInput = AttentionBadInput<BackwardPass>;
+
+TEST_F(BackwardBadInput, ItsTensorsAreRefusedByNameAndRank) {
+  EXPECT_TRUE(refuses_args("dout of rank 1 is a null pointer", {}, [](Args& a) { a.dout.data = nullptr; }));
+  EXPECT_TRUE(refuses_args("dq of rank 1 is a null pointer", {}, [](Args& a) { a.dq.data = nullptr; }));
+  EXPECT_TRUE(refuses_args("dk of rank 1 is a null pointer", {}, [](Args& a) { a.dk.data = nullptr; }));
+  EXPECT_TRUE(refuses_args("dv of rank 1 is a null pointer", {}, [](Args& a) { a.dv.data = nullptr; }));
+  EXPECT_TRUE(refuses_args("lse of rank 1 is a null pointer", {}, [](Args& a) { a.lse = nullptr; }));
+  EXPECT_TRUE(refuses_args("dout of rank 1 is bf16", {"fp32"}, [](Args& a) { a.dout.dtype = DType::kBf16; }));
+  EXPECT_TRUE(refuses_args("dq of rank 1 is fp16", {"fp32"}, [](Args& a) { a.dq.dtype = DType::kFp16; }));
+  EXPECT_TRUE(refuses_args("dk of rank 1 is bf16", {"fp32"}, [](Args& a) { a.dk.dtype = DType::kBf16; }));
+  EXPECT_TRUE(refuses_args("dv of rank 1 is bf16", {"fp32"}, [](Args& a) { a.dv.dtype = DType::kBf16; }));
+  EXPECT_TRUE(refuses_args("dout of rank 1 is 2x6x2x8", {"2x6x4x8"}, [](Args& a) { a.dout.heads = 2; }));
+  EXPECT_TRUE(refuses_args("dq of rank 1 is 2x4x4x8", {"2x6x4x8"}, [](Args& a) { a.dq.rows = 4; }));
+  EXPECT_TRUE(refuses_args("dk of rank 1 is 2x6x4x8", {"2x6x2x8"}, [](Args& a) { a.dk.heads = 4; }));
+  EXPECT_TRUE(refuses_args("dv of rank 1 is 2x6x2x16", {"2x6x2x8"}, [](Args& a) { a.dv.dim = 16; }));
+  EXPECT_TRUE(
+      refuses_args("dq of rank 1 is at", {"multiple of 4"}, [](Args& a) { a.dq.data = shifted(a.dq.data, 2); }));
+}
+
+TEST_F(BackwardBadInput, GradientsOfSinksNeedSinks) {
+  EXPECT_TRUE(refuses_args("dsink of rank 1 is set", {"sink"}, [](Args& a) { a.sink = nullptr; }));
+  EXPECT_TRUE(refuses_args("dsink of rank 1 is at", {"multiple of 4"}, [](Args& a) { a.dsink = shifted(a.dsink, 2); }));
+}
+
+TEST_F(BackwardBadInput, SplitsNeedSomebodyWhoCollects) {
+  EXPECT_TRUE(refuses_options("split.collect is 0", [](Options& o) { o.split = {{"intra", 1}, {"compute", 1}}; }));
 }
 
 }  // namespace

@@ -45,4 +45,14 @@ inline Roster attention_roster(const WorldShape& world, int intra, int send, int
   return {{world.ranks > 1 ? intra : 0}, {has_nodes ? send : 0}, {has_nodes ? keep : 0}, {compute}};
 }
 
+// The same for the backward pass; `others` of each role that moves or sums.
+inline Roster backward_roster(const WorldShape& world, int others, int compute) {
+  const bool has_nodes = world.nodes > 1;
+  return {{world.ranks > 1 ? others : 0},
+          {has_nodes ? others : 0},
+          {has_nodes ? others : 0},
+          {world.size() > 1 ? others : 0},
+          {compute}};
+}
+
 }  // namespace mk::test

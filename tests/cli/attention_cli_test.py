@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-# tests/cli/attention_cli_test.py — `mkernel run ring_attention`: right whatever the mask, and only what is seen moves.
+# tests/cli/attention_cli_test.py — `mkernel run ring_attention`: right whatever the mask, in both directions, and only
+# what is seen moves.
 import argparse
 import json
 import os
@@ -18,6 +19,14 @@ ROWS = [(1, 1, 1, 1, 1, 1, 1, "full", "contiguous", "fp32"), (2, 8, 1, 96, 4, 1,
         (1, 3, 3, 51, 6, 6, 5, "window=1", "contiguous", "fp16"), (3, 2, 2, 84, 8, 1, 64, "full", "zigzag", "bf16"),
         (2, 2, 1, 264, 2, 2, 80, "window=70", "zigzag", "fp32"),
         (2, 1, 1, 66, 8, 2, 16, "window=999", "contiguous", "bf16")]
+BACKWARD_ROWS = [
+    (1, 1, 1, 1, 1, 1, 1, "full", "contiguous", "fp32"), (1, 1, 2, 97, 3, 1, 7, "causal", "contiguous", "fp16"),
+    (1, 2, 1, 74, 4, 2, 16, "causal", "contiguous", "bf16"), (1, 8, 1, 8, 2, 1, 8, "full", "contiguous", "bf16"),
+    (1, 8, 1, 176, 4, 2, 24, "window=30", "zigzag", "bf16"), (2, 2, 1, 56, 4, 1, 5, "window=9", "zigzag", "fp32"),
+    (2, 2, 1, 260, 2, 2, 64, "causal", "contiguous", "fp16"), (3, 2, 2, 84, 6, 2, 8, "full", "zigzag", "bf16"),
+    (3, 2, 1, 66, 2, 1, 16, "window=1", "contiguous", "fp16"), (2, 8, 1, 32, 2, 2, 8, "causal", "zigzag", "bf16"),
+    (2, 8, 1, 48, 4, 1, 16, "window=20", "contiguous", "fp32"),
+]
 
 # What is wrong, and what its one line must have.
 WRONG_USAGE = [
@@ -39,8 +48,12 @@ WRONG_USAGE = [
     (["--scale", "0"], "--scale is 0; it must be 1e-06 to 1"),
     (["--sink=no"], "--sink takes no value"),
     (["--packed"], "--packed is not there yet"),
-    (["--direction", "bwd"], "--direction is bwd; only moe_layer has it, and the operator is ring_attention"),
+    (["--direction", "back"], "--direction is 'back'; it must be one of fwd, bwd"),
+    (["--direction", "bwd", "--seq", "0"], "--seq is 0; it must be a multiple of"),
+    (["--direction", "bwd", "--head-dim", "0"], "--head-dim is 0"),
     (["--split", "compute=1,dispatch=1"], "it has intra, send, keep, compute"),
+    (["--split", "compute=1,collect=1"], "--split collect is 1; ring_attention does not have that role"),
+    (["--direction", "bwd", "--split", "dispatch=1"], "it has intra, send, keep, collect, compute"),
 ]
 
 
@@ -64,8 +77,9 @@ class Attention(unittest.TestCase):
         return row
 
     def test_every_mask_and_layout_is_correct(self):
-        for i, row_of in enumerate(ROWS):
-            asked = dict(zip(KEYS, row_of, strict=True)) | {"launches": 3}
+        rows = [("fwd", row) for row in ROWS] + [("bwd", row) for row in BACKWARD_ROWS]
+        for i, (direction, row_of) in enumerate(rows):
+            asked = dict(zip(KEYS, row_of, strict=True)) | {"direction": direction, "launches": 5 if i % 4 == 0 else 3}
             with self.subTest(**asked):
                 flags = [word for key, value in asked.items() for word in (f"--{key.replace('_', '-')}", value)]
                 row = self.row(*flags, *(["--sink"] if i % 2 else []), *(["--scale", 0.25] if i % 3 == 2 else []))
@@ -88,10 +102,22 @@ class Attention(unittest.TestCase):
         self.assertEqual(window["flops"], (15 + 59 * 5) * flops)
         self.assertGreater(full["workspace_bytes"], 0)
 
+        # Backwards a rank sends the gradients of the 32 rows of others that it saw, and those of the node's 16 home.
+        gradient_bytes = 2 * 2 * 8 * 4  # of a position, in fp32
+        full = self.row(*shape, "--mask", "full", "--direction", "bwd")
+        self.assertEqual(full["nvlink_bytes"], 32 * (row_bytes + gradient_bytes))
+        self.assertEqual(full["network_bytes"], 16 * (row_bytes + gradient_bytes))
+        self.assertEqual(full["flops"], 64 * 64 * flops * 2.5)
+        window = self.row(*shape, "--mask", "window=5", "--layout", "contiguous", "--direction", "bwd")
+        # The rank whose rows cross and the one that sends their gradients home are not the same.
+        self.assertEqual(window["nvlink_bytes"], 4 * (row_bytes + gradient_bytes))
+        self.assertEqual(window["network_bytes"], 4 * gradient_bytes)
+
     def test_processes_and_a_split(self):
         shape = ("--nodes", 2, "--ranks", 2, "--seq", 48, "--launches", 2)
-        self.row(*shape, "--launcher", "fork", "--net", "tcp")
-        self.row(*shape, "--split", "compute=2,intra=1,send=1,keep=1")
+        for direction, split in (("fwd", "compute=2"), ("bwd", "compute=1,collect=1")):
+            self.row(*shape, "--direction", direction, "--launcher", "fork", "--net", "tcp")
+            self.row(*shape, "--direction", direction, "--split", split + ",intra=1,send=1,keep=1")
 
     def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):
         for flags, word in WRONG_USAGE:

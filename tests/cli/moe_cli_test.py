@@ -136,11 +136,12 @@ class Mixtures(unittest.TestCase):
         for op in (*((op,) for op in OPERATORS), BACKWARD):
             self.row(*op, "--nodes", 2, "--ranks", 2, "--split", "compute=1,dispatch=1,send=1")
 
-    def test_only_a_layer_goes_backwards(self):
+    def test_other_operators_do_not_go_backwards(self):
         for op in ("moe_dispatch_gemm", "ag_gemm", "all"):
             result, _ = run(op, "--direction", "bwd")
             self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
-            self.assertIn(f"--direction is bwd; only moe_layer has it, and the operator is {op}", result.stderr)
+            self.assertIn(f"--direction is bwd; only moe_layer, ring_attention have it, and the operator is {op}",
+                          result.stderr)
 
     def test_only_a_layer_has_a_clamp(self):
         for op in ("moe_dispatch_gemm", "ag_gemm", "all"):

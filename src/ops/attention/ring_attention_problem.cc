@@ -83,13 +83,33 @@ void check_problem(const Problem& problem, DeviceKind device) {
             "rows is {}; on cuda all ranks together must have less than 2^28", shape.rows);
 }
 
-Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const RingAttentionArgs> args,
-                   const RingAttentionOptions& options) {
+namespace {
+
+template <class Args>
+Problem problem_of_first(const WorldShape& world, const runtime::Members& members, std::span<const Args> args,
+                         const RingAttentionOptions& options) {
   check_arg(args.size() == static_cast<size_t>(members.count), "args has {} entries; {} ranks of the world are here",
             args.size(), members.count);
   const HeadTensor& q = args[0].q;
   return {
       world, {q.batch, q.rows, q.heads, args[0].k.heads, q.dim, q.dtype}, options.mask, options.order, options.scale};
+}
+
+void check_stream(Stream stream, int rank, DeviceKind device) {
+  check_arg(device == DeviceKind::kCuda || stream == nullptr, "stream of rank {} is set; CPU worlds take null only",
+            rank);
+}
+
+}  // namespace
+
+Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const RingAttentionArgs> args,
+                   const RingAttentionOptions& options) {
+  return problem_of_first(world, members, args, options);
+}
+
+Problem problem_of(const WorldShape& world, const runtime::Members& members,
+                   std::span<const RingAttentionBackwardArgs> args, const RingAttentionOptions& options) {
+  return problem_of_first(world, members, args, options);
 }
 
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const RingAttentionArgs> args,
@@ -104,8 +124,30 @@ void check_args(const Problem& problem, const runtime::Members& members, std::sp
     check_tensor(own.o, "o", rank, shape, shape.heads, device);
     check_floats(own.lse, "lse", rank);
     check_floats(own.sink, "sink", rank);
-    check_arg(device == DeviceKind::kCuda || own.stream == nullptr,
-              "stream of rank {} is set; CPU worlds take null only", rank);
+    check_stream(own.stream, rank, device);
+  }
+}
+
+void check_args(const Problem& problem, const runtime::Members& members,
+                std::span<const RingAttentionBackwardArgs> args, DeviceKind device) {
+  const RingAttentionShape& shape = problem.shape;
+  for (size_t i = 0; i < args.size(); ++i) {
+    const RingAttentionBackwardArgs& own = args[i];
+    const int rank = members.first + static_cast<int>(i);
+    check_tensor(own.q, "q", rank, shape, shape.heads, device);
+    check_tensor(own.k, "k", rank, shape, shape.kv_heads, device);
+    check_tensor(own.v, "v", rank, shape, shape.kv_heads, device);
+    check_tensor(own.o, "o", rank, shape, shape.heads, device);
+    check_tensor(own.dout, "dout", rank, shape, shape.heads, device);
+    check_arg(own.lse != nullptr, "lse of rank {} is a null pointer", rank);
+    check_floats(own.lse, "lse", rank);
+    check_floats(own.sink, "sink", rank);
+    check_tensor(own.dq, "dq", rank, shape, shape.heads, device);
+    check_tensor(own.dk, "dk", rank, shape, shape.kv_heads, device);
+    check_tensor(own.dv, "dv", rank, shape, shape.kv_heads, device);
+    check_floats(own.dsink, "dsink", rank);
+    check_arg(own.dsink == nullptr || own.sink != nullptr, "dsink of rank {} is set; it needs a sink", rank);
+    check_stream(own.stream, rank, device);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/world_shape.h"
 #include "mkernel/ring_attention.h"
+#include "mkernel/ring_attention_backward.h"
 #include "runtime/members.h"
 
 namespace mk::attention {
@@ -26,8 +27,12 @@ struct Problem {
 void check_problem(const Problem& problem, DeviceKind device);
 Problem problem_of(const WorldShape& world, const runtime::Members& members, std::span<const RingAttentionArgs> args,
                    const RingAttentionOptions& options);
+Problem problem_of(const WorldShape& world, const runtime::Members& members,
+                   std::span<const RingAttentionBackwardArgs> args, const RingAttentionOptions& options);
 void check_args(const Problem& problem, const runtime::Members& members, std::span<const RingAttentionArgs> args,
                 DeviceKind device);
+void check_args(const Problem& problem, const runtime::Members& members,
+                std::span<const RingAttentionBackwardArgs> args, DeviceKind device);
 
 // What a plan's layout follows from; `roles` in words.
 std::string plan_key(const Problem& problem, const std::string& roles);

@@ -29,6 +29,13 @@ void Ledger::await_some(int rank, uint32_t signal, uint64_t wanted) {
   }
 }
 
+void Ledger::await_turn(int rank, uint32_t signal, uint64_t turn) {
+  Account& a = account(rank, signal);
+  if (a.has_the_turn) complain(fmt::format("of signal {} of rank {} a turn is awaited and not paid", signal, rank));
+  a.turns.push_back(turn);
+  a.has_the_turn = acting_;
+}
+
 void Ledger::await_stamp(int rank, uint32_t signal, uint64_t stamp, uint64_t epoch) {
   Account& a = account(rank, signal);
   a.stamp_awaited = std::max(a.stamp_awaited, stamp);
@@ -44,10 +51,20 @@ void Ledger::note_payer(Account& a, uint64_t bytes_put) {
   if (bytes_put > 0) ++a.puts_with_bytes;
 }
 
+void Ledger::note_turn(Account& a, const Signal& signal, uint64_t amount) {
+  if (a.turns.empty()) return;
+  const bool is_next = a.has_the_turn == acting_ && amount == 1;
+  a.has_the_turn.reset();
+  if (is_next) return;
+  complain(fmt::format("{} is paid into signal {} of rank {} by a worker whose turn it is not", amount, signal.index,
+                       signal.rank));
+}
+
 void Ledger::pay(int from, const Signal& signal, uint64_t amount) {
   Account& a = account(signal.rank, signal.index);
   a.paid += amount;
   note_payer(a, 0);
+  note_turn(a, signal, amount);
   complain(broken_add_rule(world_, from, signal));
   complain(a.payers.pay_by_add(signal));
 }
@@ -134,6 +151,7 @@ void Ledger::close_launch(uint64_t epoch) {
       complain(fmt::format("in launch {} somebody awaits {} of {}, which is paid {}", epoch, least, where, a.paid));
     }
     close_thresholds(epoch, where, a);
+    close_turns(epoch, where, a);
     close_stamps(epoch, where, a);
     a.paid_before = a.paid;
     a.payer.reset();
@@ -158,6 +176,19 @@ void Ledger::close_thresholds(uint64_t epoch, const std::string& where, Account&
         fmt::format("in launch {} somebody awaits some of {}, which puts with bytes pay in any order", epoch, where));
   }
   a.awaited = std::max(a.awaited, a.paid);  // what is left over was for nobody
+}
+
+void Ledger::close_turns(uint64_t epoch, const std::string& where, Account& a) {
+  if (a.turns.empty()) return;
+  std::ranges::sort(a.turns);
+  bool is_whole = a.turns.size() == a.paid - a.paid_before;
+  for (size_t i = 0; i < a.turns.size(); ++i) is_whole = is_whole && a.turns[i] == a.paid_before + i;
+  if (!is_whole) {
+    complain(fmt::format("in launch {} {} turns of {} are awaited, of {} to {}, not each of {} to {} once", epoch,
+                         a.turns.size(), where, a.turns.front(), a.turns.back(), a.paid_before, a.paid - 1));
+  }
+  a.turns.clear();
+  a.has_the_turn.reset();
 }
 
 void Ledger::close_stamps(uint64_t epoch, const std::string& where, Account& a) {

@@ -4,10 +4,12 @@
 // Nothing runs.  Every worker of every rank is walked through its protocol once per launch; waits and adds are only
 // written down.  After each launch, and over all launches so far, a signal must have been paid exactly what every
 // waiter awaited.  If less is paid, a waiter hangs.  If more is paid, a later launch is let through too early.  A
-// waiter that awaits less than the others cannot know whose payments it saw.  Three things are exempt, each with rules
+// waiter that awaits less than the others cannot know whose payments it saw.  Four things are exempt, each with rules
 // of its own:
 //   thresholds   a waiter may await a part of what a launch pays, if one worker makes the payments in order and none of
 //                them is a put with bytes, because puts may land in any order
+//   turns        a worker may await what was paid before its own payment; each turn of a launch is awaited once, by the
+//                worker that then pays it
 //   stamps       carry the launch's epoch and grow; for each stamp awaited, somebody stamps at least that in the launch
 //   values       are what the oracle, which knows the problem, says; nothing is stored
 // The rules of core/signal.h, and that only rails cross nodes, are checked on the way.
@@ -42,6 +44,7 @@ class Ledger {
 
   void await(int rank, uint32_t signal, uint64_t wanted);
   void await_some(int rank, uint32_t signal, uint64_t wanted);
+  void await_turn(int rank, uint32_t signal, uint64_t turn);
   void await_stamp(int rank, uint32_t signal, uint64_t stamp, uint64_t epoch);
   void stamp_in_node(int from, const Signal& signal, uint64_t stamp, uint64_t epoch);
   uint32_t read(int rank, uint64_t epoch, const Place& from);
@@ -70,6 +73,8 @@ class Ledger {
     uint64_t least_awaited = UINT64_MAX;  // in this launch
     bool is_partial = false;              // somebody has awaited some of it
     uint64_t some_awaited = 0;            // in this launch: the largest threshold
+    std::vector<uint64_t> turns;          // awaited in this launch
+    std::optional<Worker> has_the_turn;   // and has not paid yet
     uint64_t stamp = 0;
     uint64_t stamp_awaited = 0;     // in this launch: the largest
     std::optional<Worker> stamper;  // in this launch, over NVLink
@@ -83,6 +88,8 @@ class Ledger {
   void stamp(int from, const Signal& signal, uint64_t stamp, uint64_t epoch);
   void note_payer(Account& account, uint64_t bytes_put);
   void close_thresholds(uint64_t epoch, const std::string& where, Account& account);
+  void note_turn(Account& account, const Signal& signal, uint64_t amount);
+  void close_turns(uint64_t epoch, const std::string& where, Account& account);
   void close_stamps(uint64_t epoch, const std::string& where, Account& account);
   void complain(const std::string& complaint);  // nothing if empty
 

@@ -27,6 +27,10 @@ class LedgerMachine {
     ledger_.await_some(rank_, signal, wanted);
     return true;
   }
+  bool wait_turn(uint32_t signal, uint64_t turn, int64_t) {
+    ledger_.await_turn(rank_, signal, turn);
+    return true;
+  }
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t) {
     ledger_.await_stamp(rank_, signal, stamp, epoch_);
     return true;

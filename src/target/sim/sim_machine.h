@@ -27,6 +27,7 @@ class SimMachine {
     begin(subject);
     return sim_.signals().wait_some(worker_, signal, wanted, subject);
   }
+  bool wait_turn(uint32_t signal, uint64_t turn, int64_t subject) { return wait(signal, turn, subject); }
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
     begin(subject);
     return sim_.signals().wait_stamp(worker_, signal, stamp, subject);

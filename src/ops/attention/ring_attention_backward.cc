@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+// ops/attention/ring_attention_backward.cc — the public call: check, plan, launch every rank.
+#include "mkernel/ring_attention_backward.h"
+
+#include "base/check.h"
+#include "ops/attention/ring_attention_backward_host_body.h"
+#include "ops/attention/ring_attention_backward_protocol.h"
+#include "ops/attention/ring_attention_backward_targets.h"
+#include "ops/host_launch.h"
+#include "ops/plan_spec.h"
+
+namespace mk {
+namespace attention {
+namespace {
+
+BackwardLayout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
+  return make_backward_layout(problem, {}, choose_backward_roles(problem.world, split, seats_of(device)));
+}
+
+runtime::PlanSpec spec_of(const BackwardLayout& layout) {
+  runtime::PlanSpec spec = plan_spec(layout);
+  spec.names.is_inner = [layout](uint32_t signal) { return layout.is_inner(signal); };
+  return spec;
+}
+
+BackwardOperands operands_of(const Problem& problem, const RingAttentionBackwardArgs& args) {
+  return {args.q.data, args.k.data,  args.v.data,  args.o.data,  args.dout.data, args.lse,
+          args.sink,   args.dq.data, args.dk.data, args.dv.data, args.dsink,     problem.scale_of_scores()};
+}
+
+template <class T>
+void work_on_host(cpu::CpuMachine& m, const BackwardLayout& layout, const Post& post,
+                  const BackwardOperands& operands) {
+  const auto resolve = [&m](const Place& place) { return m.view().windows.resolve(m.world(), place); };
+  BackwardHostBody<T, decltype(resolve)> body(layout, m.rank(), operands, resolve);
+  work(m, layout, post, body);
+}
+
+void check_backward_problem(const Problem& problem, DeviceKind device) {
+  check_problem(problem, device);
+  check_arg(device != DeviceKind::kCuda, "device is cuda; ring_attention_backward runs on CPU worlds only so far");
+}
+
+}  // namespace
+
+Roster choose_backward_roles(const WorldShape& world, const Split& asked, const Seats& seats) {
+  const bool has_peers = world.ranks > 1;
+  const bool has_nodes = world.nodes > 1;
+  const bool collects = world.size() > 1;
+  if (!asked.empty()) {
+    const RoleNeed needs[] = {{has_peers}, {has_nodes}, {has_nodes}, {collects}, {}};
+    return checked_split("ring_attention_backward", world, asked, BackwardLayout::kRoles, needs, seats);
+  }
+  const auto one_if = [](bool is_needed) { return Roster::Row{is_needed ? 1 : 0}; };
+  return filled_up(world, {one_if(has_peers), one_if(has_nodes), one_if(has_nodes), one_if(collects), {1}}, seats);
+}
+
+runtime::Plan& backward_plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
+  const BackwardLayout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
+  const std::string key = "backward " + plan_key(problem, in_words(BackwardLayout::kRoles, layout.roles));
+  return world.plan(key, [&] { return spec_of(layout); });
+}
+
+// The plan outlives its launches, and so does its layout.
+void launch_backward_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
+                          const RingAttentionBackwardArgs& args) {
+  RankView view = plan.view(rank);
+  const void* const inputs[] = {args.q.data, args.k.data, args.v.data};
+  for (int i = 0; i < 3; ++i) view.windows.inputs[i] = static_cast<const std::byte*>(inputs[i]);
+  const auto& layout = plan.layout<BackwardLayout>();
+  const BackwardOperands operands = operands_of(problem, args);
+  const DType dtype = problem.shape.dtype;
+  launch_on_host(world, view, layout.roles, [&layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
+    switch (dtype) {
+      case DType::kBf16: return work_on_host<Bf16>(m, layout, post, operands);
+      case DType::kFp16: return work_on_host<Fp16>(m, layout, post, operands);
+      case DType::kFp32: return work_on_host<float>(m, layout, post, operands);
+    }
+  });
+}
+
+}  // namespace attention
+
+void ring_attention_backward(World& world, std::span<const RingAttentionBackwardArgs> args,
+                             const RingAttentionOptions& options) {
+  runtime::WorldState& state = world.state();
+  const attention::Problem problem = state.checked([&] {
+    const attention::Problem asked = attention::problem_of(state.shape(), state.members(), args, options);
+    attention::check_backward_problem(asked, world.device());
+    attention::check_args(asked, state.members(), args, world.device());
+    return asked;
+  });
+  state.check_usable();
+  const runtime::Plan& plan = attention::backward_plan_for(state, problem, options.split);
+  launch_every_rank(state, args, [&](int rank, const RingAttentionBackwardArgs& own) {
+    attention::launch_backward_rank(state, plan, rank, problem, own);
+  });
+}
+
+int64_t ring_attention_backward_workspace_bytes(const World& world, const RingAttentionShape& shape,
+                                                const RingAttentionOptions& options) {
+  const attention::Problem problem{world.state().shape(), shape, options.mask, options.order, options.scale};
+  attention::check_backward_problem(problem, world.device());
+  return static_cast<int64_t>(runtime::workspace_bytes(
+      attention::spec_of(attention::layout_on(world.state().device(), problem, options.split))));
+}
+
+}  // namespace mk

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT
+// ops/attention/ring_attention_backward_protocol.h — who waits for what, and whom they tell, in the backward pass.
+//
+//   role      workers         waits for                              tells
+//   compute   most            noted, of all blocks of this rank      noted
+//                             arrived[chunk] of a tile's keys        room, used
+//                             inbox_room of a step                   made[bundle] at the step's collector
+//                             taken, before an outgoing slot is
+//                             used again
+//                             turn[block] before it adds             turn[block]
+//   intra     a few           as in the forward pass                 as in the forward pass
+//   send      a few           as in the forward pass                 as in the forward pass
+//   keep      one             as in the forward pass                 as in the forward pass
+//   collect   a few           made[bundle] of peers and its own      inbox_room at the next who delivers
+//                             landing_room at the source             landed[bundle] at the source
+//                             landed[bundle]                         landing_room and taken at senders
+//
+// Steps are those of the forward pass.  A rank computes gradients of the keys that it takes at a step, for its own
+// queries.  A collector adds what comes to it, always in the same order: its own, its peers' in the order of their
+// steps, and for its own keys what other nodes send, node after node.
+//
+// Everybody who waits at step t needs only what others do at earlier steps, or before at the same, so nobody waits in a
+// circle: a tile waits for tiles before it, a collector's round r for steps up to the last of round r, and an inbox, an
+// outgoing or a landing slot for what was in it before.  Workers take tiles in turn and in order, so the first tile
+// that is not done never waits for its turn.
+#pragma once
+
+#include "core/machine.h"
+#include "ops/attention/ring_attention_backward_layout.h"
+#include "ops/attention/ring_attention_collect_protocol.h"
+#include "ops/attention/ring_attention_protocol.h"
+
+namespace mk::attention {
+
+// ---- compute -----------------------------------------------------------------------------------------
+
+// Room for the gradients of a step.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_gradients(M& m, const BackwardLayout& layout, int step) {
+  const uint64_t all = layout.roles.count(BackwardLayout::kCollect) * m.epoch();
+  if (step == 0 || !layout.needs(m.rank(), source_at(layout.world, m.rank(), step))) return true;
+  const int round = layout.round_of(step);
+  if (!layout.is_rail_step(step)) {
+    const int collector = layout.collector_at(m.rank(), step);
+    const int node = layout.world.node_of(source_at(layout.world, m.rank(), step));
+    return m.wait(layout.inbox_room(collector, node), all, step);
+  }
+  const int before = layout.outgoing_before(m.rank(), round);
+  if (before == 0) return true;
+  return m.wait(layout.taken(layout.world.node_of(layout.round_source(m.rank(), before))), all, step);
+}
+
+// Until all keys of the tile are here.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_tile(M& m, const BackwardLayout& layout, const KeyTile& tile, int step) {
+  if (step == 0) return true;
+  const int first = static_cast<int>(tile.rows.first - tile.piece * layout.piece_rows());
+  const int last = first + static_cast<int>(tile.rows.count) - 1;
+  const int chunk_rows = layout.part_rows * layout.parts_of_chunk;
+  MK_LOOP
+  for (int index = first / chunk_rows; index <= last / chunk_rows; ++index) {
+    if (!wait_for_chunk(m, layout, step, tile.batch, tile.piece, index, tile.number)) return false;
+  }
+  return true;
+}
+
+// The tile's gradients are where its collector finds them.
+MK_PROTOCOL
+template <Machine M>
+MK_HD void after_tile(M& m, const BackwardLayout& layout, const KeyTile& tile, int step) {
+  if (!layout.collects()) return;
+  const WorldShape& world = layout.world;
+  const HeadRow first{tile.batch, tile.kv_head, tile.rows.first};
+  for (const Half half : {Half::kKeys, Half::kValues}) {
+    m.store(layout.gradient_at(half, m.rank(), step, first), tile.rows.count * layout.gradient_row_bytes());
+  }
+  const int collector = layout.collector_at(m.rank(), step);
+  const int node = world.node_of(source_at(world, m.rank(), step));
+  const IndexRange bundles = layout.bundles_of(tile);
+  MK_LOOP
+  for (int index = bundles.begin; index < bundles.end; ++index) {
+    const int bundle = layout.bundle_of(tile.batch, tile.kv_head, tile.piece, index);
+    m.add(Signal{collector, layout.made(world.local_of(m.rank()), node, bundle)}, 1);
+  }
+}
+
+// Until it is the tile's turn to add to a block; `before` are those of earlier steps.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_addition(M& m, const BackwardLayout& layout, const QueryBlock& block, int turn) {
+  const uint64_t of_a_launch = layout.turns_of(m.rank(), block);
+  return m.wait_turn(layout.turn(block.number), of_a_launch * (m.epoch() - 1) + turn, block.number);
+}
+MK_PROTOCOL
+template <Machine M>
+MK_HD void after_addition(M& m, const BackwardLayout& layout, const QueryBlock& block) {
+  m.add(Signal{m.rank(), layout.turn(block.number)}, 1);
+}
+
+// Until nobody will add to a block any more.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_result(M& m, const BackwardLayout& layout, const QueryBlock& block) {
+  return m.wait(layout.turn(block.number), layout.turns_of(m.rank(), block) * m.epoch(), block.number);
+}
+
+// The deltas of this worker's blocks, and then those of all.
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD bool note_blocks(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
+  MK_LOOP
+  for (int number = post.index; number < layout.num_blocks(); number += post.count) {
+    body.note(layout.block_at(m.rank(), number));
+    m.store(layout.deltas_at(m.rank(), number), layout.deltas_bytes());
+    m.add(Signal{m.rank(), layout.noted()}, 1);
+  }
+  return m.wait(layout.noted(), layout.num_blocks() * m.epoch(), 0);
+}
+
+// A tile against a block.  The body does what happens inside:
+//   note(block)                    deltas of a block's queries
+//   begin(tile, step)              with these keys; their gradients are zero
+//   attend(block)                  adds to the gradients of the tile's keys, and makes those of the block's queries
+//   add_queries(block, turn)       adds the latter to the block's sums; turn 0 stores them
+//   end(tile, step)                leaves the gradients of the keys
+//   finish_queries(block)          from sums to the caller
+//   finish_keys(half, first, rows) likewise, so many rows of a key head
+//   finish_sinks()                 from all deltas to the caller
+//   add_keys(to, from, bytes)      fp32, element by element
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD bool add_block(M& m, const BackwardLayout& layout, const KeyTile& tile, int step, int number, Body& body) {
+  const QueryBlock block = layout.block_at(m.rank(), number);
+  m.load(layout.deltas_at(m.rank(), number), layout.deltas_bytes());
+  body.attend(block);
+  const int turn = layout.turns_before_step(m.rank(), block, step) + layout.turn_in_step(m.rank(), block, step, tile);
+  if (!before_addition(m, layout, block, turn)) return false;
+  const Place sums = layout.query_sums_at(m.rank(), number);
+  if (turn > 0) m.load(sums, layout.query_sums_bytes());
+  body.add_queries(block, turn);
+  m.store(sums, layout.query_sums_bytes());
+  after_addition(m, layout, block);
+  return true;
+}
+
+// Calls visit(number) for the blocks that see the tile: heads that share its keys, one after the other, the last rows
+// first.  False: visit said so.
+MK_PROTOCOL
+template <class Visit>
+MK_HD bool for_each_block(const BackwardLayout& layout, int rank, const KeyTile& tile, Visit&& visit) {
+  const int group = layout.heads / layout.kv_heads;
+  MK_LOOP
+  for (int head = tile.kv_head * group; head < (tile.kv_head + 1) * group; ++head) {
+    MK_LOOP
+    for (int piece = layout.pieces() - 1; piece >= 0; --piece) {
+      const IndexRange blocks = layout.blocks_that_see(rank, piece, tile);
+      const int first = layout.first_block(tile.batch, head, piece);
+      MK_LOOP
+      for (int index = blocks.end - 1; index >= blocks.begin; --index) {
+        if (!visit(first + index)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD bool visit_keys(M& m, const BackwardLayout& layout, const KeyTile& tile, int step, Body& body) {
+  if (!before_tile(m, layout, tile, step)) return false;
+  const uint64_t key_bytes = tile.rows.count * layout.key_row_bytes();
+  for (const Half half : {Half::kKeys, Half::kValues}) {
+    m.load(layout.keys_at(half, m.rank(), step, tile.batch, tile.rows.first), key_bytes);
+  }
+  body.begin(tile, step);
+  const bool is_done = for_each_block(layout, m.rank(), tile,
+                                      [&](int number) { return add_block(m, layout, tile, step, number, body); });
+  if (!is_done) return false;
+  body.end(tile, step);
+  after_tile(m, layout, tile, step);
+  return true;
+}
+
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD void compute_gradients(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
+  before_steps(m, layout);
+  if (!note_blocks(m, layout, post, body)) return;
+  MK_LOOP
+  for (int step = 0; step < layout.num_steps(); ++step) {
+    const int source = source_at(layout.world, m.rank(), step);
+    if (!before_gradients(m, layout, step)) return;
+    MK_LOOP
+    for (int64_t number = post.index; number < layout.num_key_tiles(m.rank(), step); number += post.count) {
+      m.note(Event{EventKind::kTileBegin, number, source});
+      if (!visit_keys(m, layout, layout.key_tile_at(m.rank(), step, number), step, body)) return;
+      m.note(Event{EventKind::kTileEnd, number, source});
+    }
+    after_step(m, layout, step);
+  }
+  MK_LOOP
+  for (int number = post.index; number < layout.num_blocks(); number += post.count) {
+    const QueryBlock block = layout.block_at(m.rank(), number);
+    if (!before_result(m, layout, block)) return;
+    m.load(layout.query_sums_at(m.rank(), number), layout.query_sums_bytes());
+    body.finish_queries(block);
+  }
+  if (post.index > 0) return;
+  m.load(layout.deltas_at(m.rank(), 0), layout.num_blocks() * layout.deltas_bytes());
+  body.finish_sinks();
+}
+
+// A worker's launch.
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD void work(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
+  if (post.role == BackwardLayout::kCompute) return compute_gradients(m, layout, post, body);
+  if (post.role == BackwardLayout::kCollect) return collect(m, layout, post, body);
+  communicate(m, layout, post);
+}
+
+}  // namespace mk::attention

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/attention_backward_add.cuh — the backward engine's add job: a warp adds a block's sums to those in
+// memory.
+//
+// The bulk copy engine adds, in the L2.  A caller gives a type `Turns` with
+//
+//   bool wait(const BlockNote&)     until it is this visit's turn to add to the block; false: it will not come
+//   bool is_first(const BlockNote&) whether this is the first addition to the block: it stores
+//   void done(const BlockNote&)     the sums are in memory, visible to this thread
+//
+// One lane calls them.  After wait() returned false, nobody is called any more and nothing is added.
+#pragma once
+
+#include "target/sm90/attention_backward_shared.cuh"
+
+namespace mk::sm90 {
+
+template <class Config, class Element, class Turns>
+class AttentionAddJob {
+ public:
+  // sums: of all blocks, Config::kBlockFloats of each.
+  __device__ AttentionAddJob(AttentionBackwardShared<Config, Element>& shared, float* sums, Turns& turns)
+      : shared_(shared), sums_(sums), turns_(turns) {}
+
+  // Until the load job's last note.  The whole warp calls this.
+  __device__ void run() {
+    if (is_one_lane()) {
+      while (add_next()) {
+      }
+    }
+    __syncwarp();
+  }
+
+ private:
+  __device__ bool add_next() {
+    wait_phase(&shared_.sum_full[0], phase_);
+    const BlockNote note = shared_.notes[note_.slot];
+    if (note.block == BlockNote::kNoMore) return false;
+    is_void_ = is_void_ || !turns_.wait(note);
+    if (!is_void_) add_part(note, 0);
+#pragma unroll 1
+    for (int part = 1; part < Config::kConsumers; ++part) {
+      wait_phase(&shared_.sum_full[part], phase_);
+      if (!is_void_) add_part(note, part);
+    }
+    ptx::cp_async_bulk_commit_group();
+    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+    for (uint64_t& empty : shared_.sum_empty) ptx::mbarrier_arrive(&empty);
+    ptx::mbarrier_arrive(&shared_.note_empty[note_.slot]);
+    if (!is_void_) {
+      ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{});
+      turns_.done(note);
+    }
+    ++note_;
+    phase_ ^= 1;
+    return true;
+  }
+
+  __device__ void add_part(const BlockNote& note, int part) {
+    constexpr uint32_t kBytes = sizeof(float) * Config::kPartFloats;
+    float* const to = sums_ + static_cast<int64_t>(note.block) * Config::kBlockFloats + part * Config::kPartFloats;
+    if (turns_.is_first(note)) {
+      ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, shared_.sums[part], kBytes);
+    } else {
+      ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add, to, shared_.sums[part], kBytes);
+    }
+  }
+
+  AttentionBackwardShared<Config, Element>& shared_;
+  float* const sums_;
+  Turns& turns_;
+  Cursor<AttentionBackwardShared<Config, Element>::kNotes> note_;
+  uint32_t phase_ = 0;
+  bool is_void_ = false;
+};
+
+}  // namespace mk::sm90

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT
+// target/sm90/attention_backward_shared.cuh — what the jobs of a block share while they compute gradients of attention.
+//
+// With weights P = exp(score - lse), gradients of the output dO and delta = the row sums of dO·O:
+//
+//   dV += Pᵀ·dO     dS = P (dO·Vᵀ - delta)     dK += dSᵀ·Q     dQ += dS·K
+//
+//   job     who                 waits for                                         tells
+//   load    a warp, TMA         visits, keys_empty, q_empty, g_empty, note_empty  visits; k_full, v_full, q_full,
+//   g_full maths   two warpgroups      visits; k_full, v_full, q_full, g_full; sum_empty visits, keys_empty, q_empty,
+//   g_empty;
+//                                                                                 sum_full
+//   add     a warp              sum_full; the turn of a block                     sum_empty, note_empty; the turn
+//
+// Blocks of queries are visited by many tiles of keys, of many thread blocks, and each adds to the same sums in memory.
+// Floating-point sums depend on their order, so additions take turns: the caller says whose turn it is
+// (attention_backward_add.cuh).
+#pragma once
+
+#include <cstdint>
+
+#include "target/sm90/attention_backward_config.h"
+#include "target/sm90/attention_backward_visit.h"
+#include "target/sm90/pipeline.cuh"
+
+namespace mk::sm90 {
+
+// Of a block of queries, in memory: what its scores and their gradients are less.
+template <class Config>
+struct RowNotes {
+  float lse[Config::kQueries];  // times log2 e; +inf where there is no row, or none of its keys counts
+  float delta[Config::kQueries];
+};
+
+// A visit, and how many blocks it has.
+struct NotedKeyVisit {
+  static constexpr int kNoMore = -1;
+
+  KeyVisit visit;
+  int blocks = kNoMore;
+};
+
+// A block on its way, from the load job to the addition of its sums.
+struct BlockNote {
+  static constexpr int kNoMore = -1;
+
+  SeenBlock seen;
+  int block = kNoMore;
+  int visit = 0;
+};
+
+template <class Config, class Element>
+struct AttentionBackwardShared {
+  static_assert(registers_fit(Config::kJobRegisters, Config::kConsumers, Config::kMathsRegisters));
+  static constexpr int kVisits = 2;  // on their way at the same time
+  static constexpr int kNotes = 4;
+
+  // In boxes of 64 columns, one behind the other, each with all rows.
+  alignas(1024) Element k[Config::kKeys * Config::kHeadDim];
+  alignas(1024) Element v[Config::kKeys * Config::kHeadDim];
+  alignas(1024) Element q[Config::kStages][Config::kQueries * Config::kHeadDim];
+  alignas(1024) Element g[Config::kStages][Config::kQueries * Config::kHeadDim];  // dO
+  // dS transposed: in boxes of 64 queries, each with all keys.
+  alignas(1024) Element ds[2][Config::kKeys * Config::kQueries];
+  // dQ of a block: what threads hold, in their order.
+  alignas(1024) float sums[Config::kConsumers][Config::kPartFloats];
+  alignas(128) RowNotes<Config> rows[Config::kStages];
+  BlockNote notes[kNotes];
+  NotedKeyVisit visits[kVisits];
+  uint64_t visit_full[kVisits];
+  uint64_t visit_empty[kVisits];
+  uint64_t note_empty[kNotes];
+  uint64_t k_full;
+  uint64_t v_full;
+  uint64_t keys_empty;
+  uint64_t q_full[Config::kStages];
+  uint64_t q_empty[Config::kStages];
+  uint64_t g_full[Config::kStages];
+  uint64_t g_empty[Config::kStages];
+  uint64_t sum_full[Config::kConsumers];
+  uint64_t sum_empty[Config::kConsumers];
+};
+
+// The load job's warp calls this, before begin_jobs.
+template <class Config, class Element>
+__device__ void prepare_attention_backward(AttentionBackwardShared<Config, Element>& shared) {
+  constexpr int kWarps = Config::kConsumers * 4;
+  prepare([&] {
+    for (uint64_t& full : shared.visit_full) ptx::mbarrier_init(&full, 1);
+    for (uint64_t& empty : shared.visit_empty) ptx::mbarrier_init(&empty, kWarps);
+    for (uint64_t& empty : shared.note_empty) ptx::mbarrier_init(&empty, 1);
+    ptx::mbarrier_init(&shared.k_full, 1);
+    ptx::mbarrier_init(&shared.v_full, 1);
+    ptx::mbarrier_init(&shared.keys_empty, kWarps);
+    for (uint64_t& full : shared.q_full) ptx::mbarrier_init(&full, 1);
+    for (uint64_t& empty : shared.q_empty) ptx::mbarrier_init(&empty, kWarps);
+    for (uint64_t& full : shared.g_full) ptx::mbarrier_init(&full, 1);
+    for (uint64_t& empty : shared.g_empty) ptx::mbarrier_init(&empty, kWarps);
+    for (uint64_t& full : shared.sum_full) ptx::mbarrier_init(&full, 4);
+    for (uint64_t& empty : shared.sum_empty) ptx::mbarrier_init(&empty, 1);
+  });
+}
+
+}  // namespace mk::sm90
