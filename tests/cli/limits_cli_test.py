@@ -33,7 +33,7 @@ def run(command, limits, program=None, **how):
 
 def memory_beyond_the_program(megabytes):
     """With all its kernels the program is large, and what does not even fit itself is killed when it starts."""
-    return resource.RLIMIT_AS, megabytes * MEGABYTE + os.path.getsize(PROGRAM)
+    return resource.RLIMIT_AS, int(megabytes * MEGABYTE) + os.path.getsize(PROGRAM)
 
 
 class Limits(unittest.TestCase):
@@ -54,7 +54,7 @@ class Limits(unittest.TestCase):
     def test_little_memory_ends_no_simulation_by_a_signal(self):
         if "fuzz, sim:" in run(("info",), []).stdout:
             self.skipTest("this build has no simulator")
-        for megabytes in (18, 30, 40, 60, 80, 100, 200):
+        for megabytes in (18, 18.5, 27.5, 28, 30, 37, 38, 40, 60, 80, 100, 200):
             self.check(SIMULATED, [memory_beyond_the_program(megabytes)])
 
     def test_few_descriptors_end_no_command_by_a_signal(self):
