@@ -95,6 +95,7 @@ void launch(const AttentionBackwardCall& call) {
   while (params.batches * params.kv_heads % params.heads_at_once != 0) --params.heads_at_once;
   params.queries = params.keys = static_cast<int>(call.rows);
   params.softmax_scale = 1.0f / std::sqrt(static_cast<float>(call.dim));
+  params.score_scale = params.softmax_scale * mk::sm90::kLog2E;
   constexpr size_t kSharedBytes = mk::sm90::kSharedFor<mk::sm90::AttentionBackwardShared<Config, Element>>;
   static_assert(kSharedBytes <= mk::sm90::kSharedLimit);
   const auto kernel = mk::bench::attention_backward_kernel<Config, Element>;

@@ -11,6 +11,7 @@
 #include "target/sm90/attention_backward_add.cuh"
 #include "target/sm90/attention_backward_load.cuh"
 #include "target/sm90/attention_backward_rows.cuh"
+#include "target/sm90/attention_backward_tell.cuh"
 
 namespace mk::bench {
 
@@ -44,6 +45,7 @@ struct AttentionBackwardParams {
   int keys = 0;
   int position = 0;  // of the first query
   float softmax_scale = 1;
+  float score_scale = 1;  // times log2 e
 
   __host__ __device__ int blocks_of_head() const { return ceil_div(queries, Config::kQueries); }
   __host__ __device__ int num_blocks() const { return batches * heads * blocks_of_head(); }
@@ -87,20 +89,29 @@ template <class Config, class Element>
 struct TurnsInOrder {
   const AttentionBackwardParams<Config, Element>& p;
 
-  // A note's visit is the tile in its head.
-  __device__ int before(const sm90::BlockNote& note) const { return note.visit - p.seen_tiles(note.block).first; }
-  __device__ bool is_first(const sm90::BlockNote& note) const { return before(note) == 0; }
   __device__ bool wait(const sm90::BlockNote& note) const {
-    return wait_until(p.turns + note.block, static_cast<uint64_t>(before(note)));
+    return wait_until(p.turns + note.block, static_cast<uint64_t>(note.turn));
   }
   __device__ void done(const sm90::BlockNote& note) const { sm90::SystemAtomics::add_release(p.turns + note.block, 1); }
 };
 
-enum class BackwardBarrier { kAll = 2 };
+// Nobody waits for gradients of keys.
+struct NoTeller {
+  __device__ void done(int64_t) const {}
+  __device__ void passed(int64_t) const {}
+};
+
+// Calls visit(block) for the blocks of each warp of the consumers.
+template <class Config, class Element, class Visit>
+__device__ void for_own_blocks(const AttentionBackwardParams<Config, Element>& p, const Visit& visit) {
+  constexpr int kWarps = 4 * Config::kConsumers;
+  const int first = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32 - 4;
+  for (int block = first; block < p.num_blocks(); block += static_cast<int>(gridDim.x) * kWarps) visit(block);
+}
 
 template <class Config, class Element>
 __device__ void note_blocks(const AttentionBackwardParams<Config, Element>& p) {
-  for (int block = static_cast<int>(blockIdx.x); block < p.num_blocks(); block += static_cast<int>(gridDim.x)) {
+  for_own_blocks(p, [&](int block) {
     const int head = block / p.blocks_of_head();
     const int row = block % p.blocks_of_head() * Config::kQueries;
     const int64_t first = p.row_of(head / p.heads, head % p.heads, row);
@@ -108,14 +119,14 @@ __device__ void note_blocks(const AttentionBackwardParams<Config, Element>& p) {
     sm90::note_rows<Config, Element>({p.o + first, of_row}, {p.do_rows + first, of_row},
                                      p.lse + static_cast<int64_t>(head) * p.queries + row, p.queries - row,
                                      p.notes[block]);
-    sm90::sync_at(BackwardBarrier::kAll, 128 * Config::kConsumers);
-    if (threadIdx.x == 128) sm90::SystemAtomics::add_release(&p.counters->noted, 1);
-  }
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) sm90::SystemAtomics::add_release(&p.counters->noted, 1);
+  });
 }
 
 template <class Config, class Element>
 __device__ void store_blocks(const AttentionBackwardParams<Config, Element>& p) {
-  for (int block = static_cast<int>(blockIdx.x); block < p.num_blocks(); block += static_cast<int>(gridDim.x)) {
+  for_own_blocks(p, [&](int block) {
     const int head = block / p.blocks_of_head();
     const int row = block % p.blocks_of_head() * Config::kQueries;
     const int64_t of_row = int64_t{p.heads} * Config::kHeadDim;
@@ -125,12 +136,12 @@ __device__ void store_blocks(const AttentionBackwardParams<Config, Element>& p) 
     if (count > 0) {
       sm90::store_query_gradients<Config>(p.sums + static_cast<int64_t>(block) * Config::kBlockFloats, p.softmax_scale,
                                           to, of_row, p.queries - row);
-      continue;
+      return;
     }
-    for (int i = static_cast<int>(threadIdx.x) - 128; i < Config::kBlockFloats; i += 128 * Config::kConsumers) {
+    for (int i = static_cast<int>(threadIdx.x) % 32; i < Config::kBlockFloats; i += 32) {
       if (row + i / Config::kHeadDim < p.queries) to[i / Config::kHeadDim * of_row + i % Config::kHeadDim] = Element(0);
     }
-  }
+  });
 }
 
 template <class Config, class Element>
@@ -147,11 +158,13 @@ __device__ __forceinline__ void load_tiles(const AttentionBackwardParams<Config,
     number = __shfl_sync(0xffffffffu, number, 0);
     if (number >= static_cast<unsigned>(p.num_tiles())) break;
     const sm90::KeyTile tile = p.tile(static_cast<int>(number));
-    job.load({&p.q, &p.g, p.notes}, {tile, nullptr, nullptr, tile.row / Config::kKeys}, p.mask, group, [&](int i) {
+    const auto segment_of = [&](int i) {
       const int head = tile.head * group + i;
       return sm90::QuerySegment{tile.batch, head,       0,
                                 p.queries,  p.position, (tile.batch * p.heads + head) * p.blocks_of_head()};
-    });
+    };
+    const auto turn_of = [&](int block) { return tile.row / Config::kKeys - p.seen_tiles(block).first; };
+    job.load({&p.q, &p.g, p.notes}, {.tile = tile}, p.mask, group, segment_of, turn_of);
   }
   job.finish();
 }
@@ -159,13 +172,12 @@ __device__ __forceinline__ void load_tiles(const AttentionBackwardParams<Config,
 template <class Config, class Element>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     attention_backward_kernel(const __grid_constant__ AttentionBackwardParams<Config, Element> p) {
-  extern __shared__ std::byte dynamic[];
-  auto& shared = *reinterpret_cast<sm90::AttentionBackwardShared<Config, Element>*>(sm90::aligned_to_atom(dynamic));
+  auto& shared = *reinterpret_cast<sm90::AttentionBackwardShared<Config, Element>*>(sm90::block_memory());
   if (threadIdx.x >= 128) {
     sm90::begin_jobs<Config>();
     sm90::take_registers<Config::kMathsRegisters>();
     note_blocks(p);
-    sm90::AttentionBackwardMathsJob<Config, Element>(shared, p.gradients, p.softmax_scale).run();
+    sm90::AttentionBackwardMathsJob<Config, Element>(shared, p.gradients, p.score_scale).run();
     store_blocks(p);
     return;
   }
@@ -177,6 +189,9 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     if (threadIdx.x < 64) {
       TurnsInOrder<Config, Element> turns{p};
       sm90::AttentionAddJob<Config, Element, TurnsInOrder<Config, Element>>(shared, p.sums, turns).run();
+    } else if (threadIdx.x < 96) {
+      NoTeller teller;
+      sm90::AttentionTellJob<Config, Element, NoTeller>(shared, teller).run();
     }
   }
 }

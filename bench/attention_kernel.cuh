@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// bench/attention_kernel.cuh — attention on one GPU by the engine's jobs alone: for its benchmark and its tests.
+// bench/attention_kernel.cuh — attention on one GPU by the engine's jobs alone: for its benchmark, its tests, and
+// baselines.
 //
 // Blocks take tiles of queries, the longest first, or claim them.  Keys may be cut into parts and passes: in each pass
 // every tile is visited, against the parts of that pass; between passes its state is paused.  Tiles are claimed only
-// if there is one pass, since a tile must come back to its block.
+// if there is one pass, since a tile must come back to its block.  Launches that follow each other may be passes, too.
 #pragma once
 
 #include "base/cuda_api.h"
@@ -20,9 +21,10 @@ struct AttentionPart {
   int keys = 0;
   int position = 0;
   uint64_t* landed = nullptr;  // counts visits whose loads are done; null, for all parts: nobody is told
+  int first_batch = 0;         // in the maps
 };
 
-constexpr int kMostParts = 4;
+constexpr int kMostParts = 16;
 
 template <class Element>
 struct AttentionParams {
@@ -34,12 +36,15 @@ struct AttentionParams {
   int num_parts = 1;
   int parts_of_pass = 1;
   int missing_part = -1;  // one that never comes: its pass is the end
+  bool resumes = false;   // an earlier launch left the state
+  bool pauses = false;    // for a later one
   int batches = 1;
   int heads = 1;
   int group = 1;          // heads of queries for a head of keys
   int heads_at_once = 1;  // whose keys and values stay in the L2 together; divides batches · heads
-  int queries = 0;
-  int position = 0;  // of the first query
+  int queries = 0;        // of a piece
+  int pieces = 1;         // of the sequence, one or two; positions grow
+  int position[2] = {};   // of the first query of each
   float softmax_scale = 1;
 };
 
@@ -48,18 +53,22 @@ struct AttentionParams {
 template <class Config, class Element>
 struct AttentionTiles {
   const AttentionParams<Element>& p;
+  int of_piece;
   int along;
 
   __device__ explicit AttentionTiles(const AttentionParams<Element>& params)
-      : p(params), along(ceil_div(params.queries, Config::kTileM)) {}
+      : p(params), of_piece(ceil_div(params.queries, Config::kTileM)), along(params.pieces * of_piece) {}
 
   __device__ int all() const { return along * p.batches * p.heads; }
   __device__ sm90::QueryTile tile(int index) const {
     const int of_group = along * p.heads_at_once;
     const int in_group = index % of_group;
     const int head = index / of_group * p.heads_at_once + in_group % p.heads_at_once;
-    const int row = (along - 1 - in_group / p.heads_at_once) * Config::kTileM;
-    return {head / p.heads, head % p.heads, row, min_of(Config::kTileM, p.queries - row), p.position + row};
+    const int number = along - 1 - in_group / p.heads_at_once;
+    const int piece = number / of_piece;
+    const int row = number % of_piece * Config::kTileM;
+    return {head / p.heads, head % p.heads, piece * p.queries + row, min_of(Config::kTileM, p.queries - row),
+            p.position[piece] + row};
   }
 };
 
@@ -71,6 +80,13 @@ struct AttentionParts {
 
   __device__ int count() const { return min_of(p.parts_of_pass, p.num_parts - first); }
   __device__ bool has(int part) const { return part >= first && part < first + count(); }
+  template <class SegmentOf>
+  __device__ bool has_keys(const sm90::QueryTile& tile, const SegmentOf& segment_of) const {
+    for (int i = 0; i < count(); ++i) {
+      if (sm90::seen_keys(p.mask, tile, segment_of(i)).template blocks<1>() > 0) return true;
+    }
+    return false;
+  }
   __device__ void landed() const {
     if (!sm90::is_one_lane()) return;
     for (int part = first; part < first + count(); ++part) sm90::SystemAtomics::tell_relaxed(p.parts[part].landed, 1);
@@ -80,8 +96,7 @@ struct AttentionParts {
 template <class Config, class Element>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     attention_kernel(const __grid_constant__ AttentionParams<Element> p) {
-  extern __shared__ std::byte dynamic[];
-  auto& shared = *reinterpret_cast<sm90::AttentionShared<Config, Element>*>(sm90::aligned_to_atom(dynamic));
+  auto& shared = *reinterpret_cast<sm90::AttentionShared<Config, Element>*>(sm90::block_memory());
   if (threadIdx.x >= 128) {
     sm90::begin_jobs<Config>();
     sm90::take_registers<Config::kMathsRegisters>();
@@ -107,16 +122,19 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     job.settle();
     parts.first = first;
     if (parts.has(p.missing_part)) break;
-    const bool is_last = first + p.parts_of_pass >= p.num_parts;
+    const bool is_resumed = first > 0 || p.resumes;
+    const bool is_paused = first + p.parts_of_pass < p.num_parts || p.pauses;
     for (int index = static_cast<int>(blockIdx.x); index < tiles.all(); index = claim(index)) {
       const sm90::QueryTile tile = tiles.tile(index);
       const auto segment_of = [&](int i) {
         const AttentionPart& part = p.parts[first + i];
-        return sm90::KeySegment{&part.k, &part.v, tile.batch, tile.head / p.group, part.row, part.keys, part.position};
+        return sm90::KeySegment{&part.k,  &part.v,   part.first_batch + tile.batch, tile.head / p.group,
+                                part.row, part.keys, part.position};
       };
+      if (p.resumes && is_paused && !parts.has_keys(tile, segment_of)) continue;
       job.load(&p.q,
-               {tile, first == 0 ? sm90::VisitBegin::kEmpty : sm90::VisitBegin::kResumed,
-                is_last ? sm90::VisitEnd::kResult : sm90::VisitEnd::kPaused, index},
+               {tile, is_resumed ? sm90::VisitBegin::kResumed : sm90::VisitBegin::kEmpty,
+                is_paused ? sm90::VisitEnd::kPaused : sm90::VisitEnd::kResult, index},
                p.mask, parts.count(), segment_of);
       if (p.parts[first].landed != nullptr) job.mark();
     }

@@ -24,9 +24,8 @@ struct NoWaits : sm90::Sm90Machine<sm90::WarpCrew> {
 
 template <class Config>
 __global__ void __launch_bounds__(Config::kThreads, 1) grouped_kernel(const __grid_constant__ Params p) {
-  extern __shared__ std::byte dynamic[];
   const Post post{moe::Layout::kCompute, static_cast<int>(blockIdx.x), static_cast<int>(gridDim.x)};
-  moe::compute_block<Config, Element, BOrder::kNK, NoWaits>(p, post, 0, sm90::aligned_to_atom(dynamic));
+  moe::compute_block<Config, Element, BOrder::kNK, NoWaits>(p, post, 0, sm90::block_memory());
 }
 
 const runtime::KernelLoader kLoad([] {

@@ -19,4 +19,5 @@
 #define MK_PROTOCOL
 #define MK_INLINE inline
 #define MK_LOOP
+#define MK_INLINE_LAMBDA
 #endif

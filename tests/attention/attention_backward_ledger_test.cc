@@ -31,7 +31,7 @@ struct NoGradients {
   void finish_queries(const QueryBlock&) {}
   void add_keys(const Place&, const Place&, uint64_t) {}
   void finish_keys(Half, const attention::HeadRow&, int64_t) {}
-  void finish_sinks() {}
+  void finish_sink(int) {}
 };
 
 template <class M>
@@ -230,7 +230,7 @@ TEST(AttentionBackwardMemory, GrowsWithTheRowsOfARankAndNotWithTheWorld) {
   };
   const uint64_t keys_and_values = 2 * 2 * 64 * 1 * 3 * 4;  // of a rank: batch, rows, heads, dim, bytes
   const uint64_t gradients = keys_and_values;               // fp32, as the keys of this problem
-  const uint64_t queries = 2 * 2 * 64 * (3 + 1) * 4;        // batch, heads, rows, sums and delta, bytes
+  const uint64_t queries = 2 * 2 * 64 * (3 + 2) * 4;        // batch, heads, rows; sums, lse and delta; bytes
   EXPECT_EQ(bytes({1, 1}, 64), queries);
   EXPECT_EQ(bytes({1, 8}, 64), 2 * keys_and_values + queries + (1 + 2) * gradients);
   EXPECT_EQ(bytes({8, 1}, 64), 3 * keys_and_values + queries + (1 + 4) * gradients);

@@ -238,7 +238,7 @@ TEST(AttentionBackwardWorkspace, IsPartsOfARanksRowsAndSignals) {
       for (const int64_t rows : {64, 4096}) {
         const RingAttentionShape of{2, rows, 4, 2, 16, DType::kBf16};
         const int64_t elements = 2 * of.batch * rows * of.kv_heads * of.dim;
-        const int64_t queries = of.batch * rows * of.heads * (of.dim + 1) * 4;  // sums and delta
+        const int64_t queries = of.batch * rows * of.heads * (of.dim + 2) * 4;  // sums, lse and delta
         const BackwardLayout layout = attention::make_backward_layout(
             {shape, of, {}, order, {}}, {},
             attention::choose_backward_roles(shape, {}, seats_of(world.state().device())));

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "target/sm90/attention_visit.h"
+#include "target/sm90/ptx.cuh"
 
 namespace mk::test {
 
@@ -33,8 +34,7 @@ enum class Precision { kExact, kRounded };
 // A block for each row, head, batch; shared memory for a double of each key, rounded up to 16 keys.
 template <class Real, Precision kPrecision, class Element>
 __global__ void plain_attention(const PlainAttention<Element> p) {
-  extern __shared__ double memory[];
-  Real* const scores = reinterpret_cast<Real*>(memory);
+  Real* const scores = reinterpret_cast<Real*>(sm90::dynamic_shared());
   const int row = blockIdx.x;
   const int head = blockIdx.y;
   const int batch = blockIdx.z;

@@ -74,8 +74,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1) chained_kernel(const __gr
   static_assert(Config::kCluster == 1);
   using Folded = ResultBoxes<Config, 2, 2>;
   using Whole = ResultBoxes<Config>;
-  extern __shared__ std::byte dynamic[];
-  auto& shared = test::shared_of<Config, Element>(dynamic);
+  auto& shared = test::shared_of<Config, Element>();
   const ChainedTiles<Config> tiles(p);
   const int own = static_cast<int>(blockIdx.x);
   const int blocks = static_cast<int>(gridDim.x);

@@ -32,8 +32,8 @@ __device__ __forceinline__ void run_jobs(sm90::GemmShared<Config, Element>& shar
 }
 
 template <class Config, class Element>
-__device__ sm90::GemmShared<Config, Element>& shared_of(std::byte* dynamic) {
-  return *reinterpret_cast<sm90::GemmShared<Config, Element>*>(sm90::aligned_to_atom(dynamic));
+__device__ sm90::GemmShared<Config, Element>& shared_of() {
+  return *reinterpret_cast<sm90::GemmShared<Config, Element>*>(sm90::block_memory());
 }
 
 template <class Config, class Element, class Params>

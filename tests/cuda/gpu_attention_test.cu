@@ -200,7 +200,7 @@ AttentionResult<Element> run(const AttentionCase& at, const AttentionData<Elemen
   params.group = at.heads / at.kv_heads;
   params.heads_at_once = bench::heads_at_once(keys, at.heads);
   params.queries = at.queries;
-  params.position = at.position;
+  params.position[0] = at.position;
   params.softmax_scale = 1.0f / std::sqrt(static_cast<float>(Config::kHeadDim));
   constexpr size_t kSharedBytes = kSharedFor<AttentionShared<Config, Element>>;
   static_assert(kSharedBytes <= kSharedLimit);

@@ -83,8 +83,7 @@ struct AddPlace {
 
 template <class Config, class Element, BOrder kOrder, class Results>
 __global__ void __launch_bounds__(Config::kThreads, 1) grouped_kernel(const __grid_constant__ GroupedParams p) {
-  extern __shared__ std::byte dynamic[];
-  auto& shared = test::shared_of<Config, Element>(dynamic);
+  auto& shared = test::shared_of<Config, Element>();
   const auto load = [&] {
     LoadJob<Config, Element, kOrder> job(shared);
     for_each_tile<Config>(p, [&](const GroupTile& tile) {

@@ -60,8 +60,7 @@ __device__ void for_each_tile(const ImageParams& p, Body&& body) {
 
 template <class Config, class Element, class Results>
 __global__ void __launch_bounds__(Config::kThreads, 1) image_kernel(const __grid_constant__ ImageParams p) {
-  extern __shared__ std::byte dynamic[];
-  auto& shared = test::shared_of<Config, Element>(dynamic);
+  auto& shared = test::shared_of<Config, Element>();
   const auto load = [&] {
     LoadJob<Config, Element, BOrder::kKN> job(shared);
     for_each_tile<Config, Results>(p, [&](const auto& tile) {

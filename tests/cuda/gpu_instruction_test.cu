@@ -103,7 +103,7 @@ __device__ void fill_and_meet(Element* box) {
 
 template <class Element>
 __global__ void add_range(Element* sums) {
-  __shared__ alignas(128) Element box[kRows * kCols];
+  alignas(128) __shared__ Element box[kRows * kCols];
   fill_and_meet(box);
   if (threadIdx.x != 0) return;
   ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add, sums, box, uint32_t{sizeof(box)});
@@ -114,7 +114,7 @@ __global__ void add_range(Element* sums) {
 // The box begins at (0, row) of a matrix.
 template <class Element>
 __global__ void add_box(const __grid_constant__ CUtensorMap map, int row) {
-  __shared__ alignas(1024) Element box[kRows * kCols];
+  alignas(1024) __shared__ Element box[kRows * kCols];
   fill_and_meet(box);
   if (threadIdx.x != 0) return;
   const int32_t at[2] = {0, row};
@@ -131,7 +131,7 @@ TYPED_TEST_SUITE(GpuBulkAdd, Elements);
 TYPED_TEST(GpuBulkAdd, BlocksAddToTheSameRange) {
   MK_NEEDS_GPU();
   const DeviceArray sums(std::vector<TypeParam>(kRows * kCols, static_cast<TypeParam>(1.0f)));
-  add_range<<<kBlocks, 128>>>(sums.data());
+  add_range<TypeParam><<<kBlocks, 128>>>(sums.data());
   const std::vector<TypeParam> seen = sums.read();
   for (int i = 0; i < kRows * kCols; ++i) ASSERT_EQ(static_cast<float>(seen[i]), sum_at(i)) << i;
 }

@@ -13,6 +13,7 @@
 #include "bench/pace_spec.h"
 #include "bench/paced_link.cuh"
 #include "core/stamp.h"
+#include "target/sm90/pipeline.cuh"
 #include "tests/cuda/gpu_launch.h"
 
 namespace mk::bench {
@@ -24,8 +25,7 @@ constexpr uint64_t kTimeoutNs = 5'000'000'000;
 
 // One warp is the NIC; a thread of another is a worker that leaves when the host says so.
 __global__ void nic_alone(const __grid_constant__ RankPace pace, const uint64_t* go, uint64_t launch, int num_buffers) {
-  extern __shared__ std::byte memory[];
-  auto& buffers = *reinterpret_cast<sm90::BulkBuffers*>(memory + (-sm90::shared_address(memory) & 1023));
+  auto& buffers = *reinterpret_cast<sm90::BulkBuffers*>(sm90::block_memory());
   const sm90::BulkPieces pieces = buffers.joined(sm90::BulkBuffers::kBuffers - num_buffers);
   if (threadIdx.x == 0) sm90::BulkCopier::prepare(pieces);
   __syncthreads();

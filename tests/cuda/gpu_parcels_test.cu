@@ -26,8 +26,7 @@ struct Params {
 
 // Workers that receive have a block each, of which one warp works.
 __global__ void __launch_bounds__(kThreads, 1) parcels_kernel(const __grid_constant__ Params p) {
-  extern __shared__ std::byte dynamic[];
-  std::byte* const memory = dynamic + (-sm90::shared_address(dynamic) & 1023);
+  std::byte* const memory = sm90::block_memory();
   const Roster& roles = p.layout.roles;
   const auto work = [&](auto& machine, const Post& post, const sm90::BulkPieces&) {
     parcels::work(machine, p.layout, post);

@@ -2,12 +2,12 @@
 // tests/cuda/gpu_ring_attention_test.cc — ring_attention on a GPU: every element is right, whatever the mask.
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <tuple>
 #include <vector>
 
 #include "tests/attention/attention_data.h"
 #include "tests/cuda/gpu_launch.h"
+#include "tests/cuda/gpu_tensors.h"
 #include "tests/support/each_rank.h"
 #include "tests/support/expect_error.h"
 
@@ -18,17 +18,16 @@ namespace {
 class GpuAttentionLaunch {
  public:
   GpuAttentionLaunch(World& world, const AttentionCase& at, uint64_t seed, uint64_t launch)
-      : device_(world.state().device()), at_(at), data_(at, seed, launch) {
+      : at_(at), data_(at, seed, launch), tensors_(world.state().device()) {
+    const float* const sinks = at.sinks == Sinks::kGiven ? tensors_.keep(data_.sinks()) : nullptr;
     for (int rank = 0; rank < world.size(); ++rank) {
-      HeadTensor q = keep(data_.q(rank));
-      HeadTensor o = q;
-      o.data = poison(2 * q.batch * q.rows * q.heads * q.dim);
+      const HeadTensor q = tensors_.keep(data_.q(rank));
       args_.push_back({.q = q,
-                       .k = keep(data_.k(rank)),
-                       .v = keep(data_.v(rank)),
-                       .o = o,
-                       .lse = static_cast<float*>(poison(4 * q.batch * q.rows * q.heads)),
-                       .sink = at.sinks == Sinks::kGiven ? sinks() : nullptr,
+                       .k = tensors_.keep(data_.k(rank)),
+                       .v = tensors_.keep(data_.v(rank)),
+                       .o = tensors_.poison_like(q),
+                       .lse = static_cast<float*>(tensors_.poison(4 * q.batch * q.rows * q.heads)),
+                       .sink = sinks,
                        .stream = world.rank_stream(rank)});
     }
   }
@@ -44,16 +43,10 @@ class GpuAttentionLaunch {
     }
   }
 
-  HeadValues o(int rank) const {
-    HeadValues values = data_.q(rank);
-    device_.download(values.bytes.data(), args_[rank].o.data, values.bytes.size());
-    return values;
-  }
+  HeadValues o(int rank) const { return tensors_.values(args_[rank].o, data_.q(rank)); }
   std::vector<float> lse(int rank) const {
     const HeadTensor& q = args_[rank].q;
-    std::vector<float> values(q.batch * q.rows * q.heads);
-    device_.download(values.data(), args_[rank].lse, 4 * values.size());
-    return values;
+    return tensors_.floats(args_[rank].lse, q.batch * q.rows * q.heads);
   }
   testing::AssertionResult is_right() const {
     return each_rank_is_right(static_cast<int>(args_.size()),
@@ -61,34 +54,15 @@ class GpuAttentionLaunch {
   }
   bool has_the_bits_of(const GpuAttentionLaunch& other) const {
     for (int rank = 0; rank < static_cast<int>(args_.size()); ++rank) {
-      if (o(rank).bytes != other.o(rank).bytes) return false;
-      const std::vector<float> own = lse(rank);
-      if (std::memcmp(own.data(), other.lse(rank).data(), 4 * own.size()) != 0) return false;
+      if (o(rank).bytes != other.o(rank).bytes || !have_same_bits(lse(rank), other.lse(rank))) return false;
     }
     return true;
   }
 
  private:
-  void* keep(const void* data, size_t bytes) {
-    runtime::Buffer& buffer = buffers_.emplace_back(device_, bytes);
-    device_.upload(buffer.as<void>(), data, bytes);
-    return buffer.as<void>();
-  }
-  HeadTensor keep(HeadValues values) {
-    HeadTensor tensor = values.view();
-    tensor.data = keep(values.bytes.data(), values.bytes.size());
-    return tensor;
-  }
-  void* poison(size_t bytes) {
-    const std::vector<std::byte> ones(bytes, std::byte{0xff});
-    return keep(ones.data(), bytes);
-  }
-  const float* sinks() { return static_cast<const float*>(keep(data_.sinks().data(), 4 * data_.sinks().size())); }
-
-  runtime::Device& device_;
   AttentionCase at_;
   AttentionData data_;
-  std::vector<runtime::Buffer> buffers_;
+  GpuTensors tensors_;
   std::vector<RingAttentionArgs> args_;
 };
 
@@ -113,11 +87,6 @@ constexpr RingAttentionShape kShapes[] = {
     {1, 65, 2, 1, 256, DType::kBf16}, {1, 300, 8, 2, 128, DType::kBf16}};
 constexpr size_t kSmallShapes = 4;
 
-AttentionCase case_of(const WorldShape& world, SequenceOrder order, RingAttentionShape shape) {
-  if (order == SequenceOrder::kZigzag) shape.rows *= 2;
-  return {.world = world, .form = {.order = order}, .shape = shape};
-}
-
 class GpuAttention : public testing::TestWithParam<std::tuple<WorldShape, SequenceOrder>> {
  protected:
   WorldShape shape = std::get<0>(GetParam());
@@ -136,7 +105,7 @@ TEST_P(GpuAttention, IsRightWithEveryMask) {
   int turn = shape.size() + shape.nodes;
   for (int mask = 0; mask < 5; ++mask, ++turn) {
     const size_t shapes = shape.size() > 4 ? kSmallShapes : std::size(kShapes);
-    AttentionCase at = case_of(shape, order, kShapes[turn % shapes]);
+    AttentionCase at = gpu_case(shape, order, kShapes[turn % shapes]);
     const AttentionMask masks[] = {{MaskKind::kFull},
                                    {MaskKind::kCausal},
                                    {MaskKind::kCausal, 1},
@@ -156,7 +125,7 @@ TEST(GpuAttentionShapes, AreRight) {
     World world = gpu_world(shape);
     for (const RingAttentionShape& one : kShapes) {
       for (const MaskKind mask : {MaskKind::kFull, MaskKind::kCausal}) {
-        AttentionCase at = case_of(shape, SequenceOrder::kContiguous, one);
+        AttentionCase at = gpu_case(shape, SequenceOrder::kContiguous, one);
         at.form.mask.kind = mask;
         EXPECT_TRUE(runs_right(world, at, 2, seed_of(one.rows, one.dim)));
       }
@@ -168,7 +137,7 @@ TEST_P(GpuAttention, EveryRunAndEverySplitGivesTheSameBits) {
   MK_NEEDS_GPU();
   if (shape.size() > 6) GTEST_SKIP() << "eight ranks leave few splits";
   World world = gpu_world(shape);
-  AttentionCase at = case_of(shape, order, {1, 300, 4, 2, 128, DType::kBf16});
+  AttentionCase at = gpu_case(shape, order, {1, 300, 4, 2, 128, DType::kBf16});
   at.form.mask = {MaskKind::kCausal};
   std::vector<Split> splits = {{}, {}};
   for (const int workers : {1, 3}) {
@@ -189,7 +158,7 @@ TEST_P(GpuAttention, EveryRunAndEverySplitGivesTheSameBits) {
 TEST_P(GpuAttention, ManyLaunchesInARowAreRight) {
   MK_NEEDS_GPU();
   World world = gpu_world(shape);
-  AttentionCase at = case_of(shape, order, {1, 140, 2, 1, 64, DType::kBf16});
+  AttentionCase at = gpu_case(shape, order, {1, 140, 2, 1, 64, DType::kBf16});
   at.form.mask = {MaskKind::kCausal};
   GpuAttentionLaunch first(world, at, 3, 0);
   GpuAttentionLaunch last(world, at, 3, 2);
@@ -202,7 +171,7 @@ TEST_P(GpuAttention, ManyLaunchesInARowAreRight) {
 TEST(GpuAttentionFault, ARankThatNeverStartsIsNamedAndANewWorldWorks) {
   MK_NEEDS_GPU();
   for (const WorldShape& shape : {WorldShape{1, 2}, WorldShape{2, 2}}) {
-    const AttentionCase at = case_of(shape, SequenceOrder::kContiguous, {1, 200, 2, 1, 128, DType::kBf16});
+    const AttentionCase at = gpu_case(shape, SequenceOrder::kContiguous, {1, 200, 2, 1, 128, DType::kBf16});
     World world = gpu_world(shape, {.timeout_ms = 200});
     GpuAttentionLaunch launch(world, at, 3, 0);
     world.state().device().synchronize();

@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "target/sm90/ptx.cuh"
+#include "target/sm90/pipeline.cuh"
 #include "target/sm90/tensor_map.h"
 #include "tests/cuda/device_array.h"
 #include "tests/cuda/gpu_launch.h"
@@ -31,9 +31,8 @@ struct BoxCopy {
 // Block i moves box i.
 template <int kRank>
 __global__ void copy_boxes(const __grid_constant__ BoxCopy p) {
-  extern __shared__ std::byte dynamic[];
   __shared__ uint64_t loaded;
-  std::byte* const box = dynamic + (-shared_address(dynamic) & 1023);
+  std::byte* const box = block_memory();
   int32_t at[kRank];
   int left = static_cast<int>(blockIdx.x);
 #pragma unroll

@@ -52,8 +52,8 @@ __device__ uint32_t pair_at(const Element* a, int row, int col) {
 // out[64][kN] = a · b, with a as [kM][kK] and b as [kN][kK].
 template <class Element, int kN, From kFrom, BOrder kOrder>
 __global__ void __launch_bounds__(128, 1) multiply(const Element* a, const Element* b, float* out) {
-  __shared__ alignas(1024) Element shared_a[kM * kK];
-  __shared__ alignas(1024) Element shared_b[(kN + 63) / 64 * 64 * kK];
+  alignas(1024) __shared__ Element shared_a[kM * kK];
+  alignas(1024) __shared__ Element shared_b[(kN + 63) / 64 * 64 * kK];
   stage(shared_a, a, kM, kFrom == From::kSharedTransposed);
   stage(shared_b, b, kN, kOrder == BOrder::kKN);
   shared_stores_before_wgmma();
@@ -89,9 +89,9 @@ __global__ void __launch_bounds__(128, 1) multiply(const Element* a, const Eleme
 template <class Element, int kN>
 __global__ void __launch_bounds__(128, 1)
     multiply_twice(const Element* a, const Element* b, const Element* c, float* out) {
-  __shared__ alignas(1024) Element shared_a[kM * kK];
-  __shared__ alignas(1024) Element shared_b[64 * kK];
-  __shared__ alignas(1024) Element shared_c[(kN + 63) / 64 * 64 * kK];
+  alignas(1024) __shared__ Element shared_a[kM * kK];
+  alignas(1024) __shared__ Element shared_b[64 * kK];
+  alignas(1024) __shared__ Element shared_c[(kN + 63) / 64 * 64 * kK];
   stage(shared_a, a, kM, false);
   stage(shared_b, b, 64, false);
   stage(shared_c, c, kN, true);

@@ -48,6 +48,11 @@ class SourceTree:
         return None
 
 
+def is_stand_in(file):
+    """Whether the software GPU includes it instead of the file of that name."""
+    return str(file).startswith("tests/support/soft_gpu/include/")
+
+
 def layer_of(file):
     """src/core/ring.h → core; include/… → include; tests/… → tests."""
     return file.parts[1] if file.parts[0] == "src" else file.parts[0]

@@ -26,10 +26,6 @@ runtime::PlanSpec spec_of(const Layout& layout) {
   return spec;
 }
 
-Operands operands_of(const Problem& problem, const RingAttentionArgs& args) {
-  return {args.q.data, args.k.data, args.v.data, args.o.data, args.lse, args.sink, problem.scale_of_scores()};
-}
-
 template <class T>
 void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, const Operands& operands) {
   const auto resolve = [&m](const Place& place) { return m.view().windows.resolve(m.world(), place); };
@@ -71,12 +67,21 @@ runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, cons
   return world.plan(plan_key(problem, in_words(Layout::kRoles, layout.roles)), [&] { return spec_of(layout); });
 }
 
-// The plan outlives its launches, and so does its layout.
-void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
-                 const RingAttentionArgs& args) {
+RankView view_of(const runtime::Plan& plan, int rank, const RingAttentionArgs& args) {
   RankView view = plan.view(rank);
   const void* const inputs[] = {args.q.data, args.k.data, args.v.data};
   for (int i = 0; i < 3; ++i) view.windows.inputs[i] = static_cast<const std::byte*>(inputs[i]);
+  return view;
+}
+
+Operands operands_of(const Problem& problem, const RingAttentionArgs& args) {
+  return {args.q.data, args.k.data, args.v.data, args.o.data, args.lse, args.sink, problem.scale_of_scores()};
+}
+
+// The plan outlives its launches, and so does its layout.
+void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
+                 const RingAttentionArgs& args) {
+  const RankView view = view_of(plan, rank, args);
   const Layout& layout = plan.layout<Layout>();
   const Operands operands = operands_of(problem, args);
   const DType dtype = problem.shape.dtype;

@@ -2,9 +2,12 @@
 // ops/attention/ring_attention_backward.cc — the public call: check, plan, launch every rank.
 #include "mkernel/ring_attention_backward.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "ops/attention/ring_attention_backward_host_body.h"
 #include "ops/attention/ring_attention_backward_protocol.h"
+#include "ops/attention/ring_attention_backward_sm90.h"
 #include "ops/attention/ring_attention_backward_targets.h"
 #include "ops/host_launch.h"
 #include "ops/plan_spec.h"
@@ -14,7 +17,8 @@ namespace attention {
 namespace {
 
 BackwardLayout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
-  return make_backward_layout(problem, {}, choose_backward_roles(problem.world, split, seats_of(device)));
+  return make_backward_layout(problem, backward_cut_on(device.kind(), problem),
+                              choose_backward_roles(problem.world, split, seats_of(device)));
 }
 
 runtime::PlanSpec spec_of(const BackwardLayout& layout) {
@@ -38,7 +42,8 @@ void work_on_host(cpu::CpuMachine& m, const BackwardLayout& layout, const Post& 
 
 void check_backward_problem(const Problem& problem, DeviceKind device) {
   check_problem(problem, device);
-  check_arg(device != DeviceKind::kCuda, "device is cuda; ring_attention_backward runs on CPU worlds only so far");
+  check_arg(device != DeviceKind::kCuda || has_gpu_gradients(problem.shape.dim),
+            "dim is {}; on GPUs the backward pass has kernels for 64 and 128", problem.shape.dim);
 }
 
 }  // namespace
@@ -51,8 +56,37 @@ Roster choose_backward_roles(const WorldShape& world, const Split& asked, const 
     const RoleNeed needs[] = {{has_peers}, {has_nodes}, {has_nodes}, {collects}, {}};
     return checked_split("ring_attention_backward", world, asked, BackwardLayout::kRoles, needs, seats);
   }
-  const auto one_if = [](bool is_needed) { return Roster::Row{is_needed ? 1 : 0}; };
-  return filled_up(world, {one_if(has_peers), one_if(has_nodes), one_if(has_nodes), one_if(collects), {1}}, seats);
+  const auto only_if = [](bool is_needed, int workers) { return Roster::Row{is_needed ? workers : 0}; };
+  if (seats.sharing == 1) {
+    return filled_up(
+        world, {only_if(has_peers, 1), only_if(has_nodes, 1), only_if(has_nodes, 1), only_if(collects, 1), {1}}, seats);
+  }
+  // Gradients are fp32, so most of what moves; where only peers are, whole SMs of both kinds.
+  const int half = seats.sharing / 2;
+  const int collect = has_nodes ? seats.sharing : 2 * seats.sharing - half;
+  return filled_up(world,
+                   {only_if(has_peers, half),
+                    only_if(has_nodes, has_peers ? half - 1 : seats.sharing - 1),
+                    only_if(has_nodes, 1),
+                    only_if(collects, collect),
+                    {1}},
+                   seats);
+}
+
+BackwardCut backward_cut_on(DeviceKind device, const Problem& problem) {
+  if (device != DeviceKind::kCuda) return {};
+  const RingAttentionShape& shape = problem.shape;
+  BackwardCut cut{.block_rows = gpu_block_rows(static_cast<int>(shape.dim)),
+                  .key_rows = kGpuKeyRows,
+                  .part_bytes = 128 * 1024,
+                  .chunks_of_piece = 8,
+                  .share_rows = 128};
+  // Key heads whose queries and gradients stay in the L2 while the tiles of a step pass by.
+  constexpr int64_t kL2Share = int64_t{30} << 20;
+  const int64_t group = shape.heads / shape.kv_heads;
+  const int64_t head_bytes = 2 * shape.rows * shape.dim * size_of(shape.dtype) * group;
+  cut.heads_together = static_cast<int>(std::clamp<int64_t>(kL2Share / head_bytes, 1, shape.batch * shape.kv_heads));
+  return cut;
 }
 
 runtime::Plan& backward_plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
@@ -70,6 +104,10 @@ void launch_backward_rank(runtime::WorldState& world, const runtime::Plan& plan,
   const auto& layout = plan.layout<BackwardLayout>();
   const BackwardOperands operands = operands_of(problem, args);
   const DType dtype = problem.shape.dtype;
+  if (world.device().kind() == DeviceKind::kCuda) {
+    const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
+    return launch_backward_gpu(layout, view, plan, operands, dtype, stream);
+  }
   launch_on_host(world, view, layout.roles, [&layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
     switch (dtype) {
       case DType::kBf16: return work_on_host<Bf16>(m, layout, post, operands);

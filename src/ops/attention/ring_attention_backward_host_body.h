@@ -25,10 +25,11 @@ class BackwardHostBody {
       : layout_(layout), rank_(rank), operands_(operands), resolve_(std::move(resolve)) {}
 
   void note(const QueryBlock& block) {
-    float* const deltas = floats_at(layout_.deltas_at(rank_, block.number));
+    const Notes notes = notes_of(block);
     for (int64_t row = 0; row < block.rows.count; ++row) {
       const int64_t at = query_offset(block, row);
-      deltas[row] = dot(static_cast<const T*>(operands_.o) + at, static_cast<const T*>(operands_.dout) + at);
+      notes.lse[row] = operands_.lse[lse_offset(block) + row];
+      notes.delta[row] = dot(static_cast<const T*>(operands_.o) + at, static_cast<const T*>(operands_.dout) + at);
     }
   }
 
@@ -41,12 +42,11 @@ class BackwardHostBody {
 
   void attend(const QueryBlock& block) {
     query_gradients_.assign(block.rows.count * layout_.dim, 0);
-    const float* const deltas = floats_at(layout_.deltas_at(rank_, block.number));
-    const float* const lse = operands_.lse + lse_offset(block);
+    const Notes notes = notes_of(block);
     for (int64_t row = 0; row < block.rows.count; ++row) {
       for (int64_t key = 0; key < tile_.rows.count; ++key) {
         if (layout_.mask.sees(block.position + row, tile_.position + key)) {
-          add_pair(block, row, key, lse[row], deltas[row]);
+          add_pair(block, row, key, notes.lse[row], notes.delta[row]);
         }
       }
     }
@@ -89,21 +89,28 @@ class BackwardHostBody {
     round_keys(half, first, rows, floats_at(layout_.collected_at(half, rank_, 0, first)));
   }
 
-  // Of each head, over batches and rows in their order.
-  void finish_sinks() {
+  // Over batches and rows in their order.
+  void finish_sink(int head) {
     if (operands_.dsink == nullptr) return;
-    for (int head = 0; head < layout_.heads; ++head) {
-      float sum = 0;
-      for (int batch = 0; batch < layout_.batch; ++batch) {
-        const int first = layout_.first_block(batch, head, 0);
-        const int last = layout_.first_block(batch, head, layout_.pieces());
-        for (int number = first; number < last; ++number) sum += sink_gradient(layout_.block_at(rank_, number));
-      }
-      operands_.dsink[head] = -sum;
+    float sum = 0;
+    for (int batch = 0; batch < layout_.batch; ++batch) {
+      const int first = layout_.first_block(batch, head, 0);
+      const int last = layout_.first_block(batch, head, layout_.pieces());
+      for (int number = first; number < last; ++number) sum += sink_gradient(layout_.block_at(rank_, number));
     }
+    operands_.dsink[head] = -sum;
   }
 
  private:
+  // Of a block, row by row.
+  struct Notes {
+    float* lse;
+    float* delta;
+  };
+  Notes notes_of(const QueryBlock& block) const {
+    float* const first = floats_at(layout_.notes_at(rank_, block.number));
+    return {first, first + layout_.tile_rows};
+  }
   float* floats_at(const Place& place) const { return reinterpret_cast<float*>(resolve_(place)); }
   int64_t key_stride() const { return int64_t{layout_.kv_heads} * layout_.dim; }
   int64_t query_offset(const QueryBlock& block, int64_t row) const {
@@ -149,11 +156,10 @@ class BackwardHostBody {
   }
 
   float sink_gradient(const QueryBlock& block) const {
-    const float* const deltas = floats_at(layout_.deltas_at(rank_, block.number));
-    const float* const lse = operands_.lse + lse_offset(block);
+    const Notes notes = notes_of(block);
     float sum = 0;
     for (int64_t row = 0; row < block.rows.count; ++row) {
-      sum += std::exp(operands_.sink[block.head] - lse[row]) * deltas[row];
+      sum += std::exp(operands_.sink[block.head] - notes.lse[row]) * notes.delta[row];
     }
     return sum;
   }

@@ -23,7 +23,7 @@
 
 namespace mk::attention {
 
-constexpr uint32_t kDeltasWindow = kFirstOperatorWindow + 3;     // Σ o ∘ do of each query
+constexpr uint32_t kNotesWindow = kFirstOperatorWindow + 3;      // of each query: lse, Σ o ∘ do
 constexpr uint32_t kQuerySumsWindow = kFirstOperatorWindow + 4;  // of each block
 constexpr uint32_t kKeySumsWindow = kFirstOperatorWindow + 5;    // of this rank's keys and values
 constexpr uint32_t kInboxWindow = kFirstOperatorWindow + 6;
@@ -169,9 +169,10 @@ struct BackwardLayout : BackwardTiles {
   MK_HD constexpr Place landed_at(Half half, int rank, int round, const HeadRow& at) const {
     return gradient_in(kLandingWindow, landing_slot(round), half, rank, at);
   }
-  MK_HD constexpr int64_t deltas_bytes() const { return int64_t{tile_rows} * 4; }  // of a block
-  MK_HD constexpr Place deltas_at(int rank, int block) const {
-    return {kDeltasWindow, rank, static_cast<uint64_t>(block * deltas_bytes())};
+  // Two words of each query of a block.
+  MK_HD constexpr int64_t notes_bytes() const { return int64_t{tile_rows} * 8; }
+  MK_HD constexpr Place notes_at(int rank, int block) const {
+    return {kNotesWindow, rank, static_cast<uint64_t>(block * notes_bytes())};
   }
   MK_HD constexpr int64_t query_sums_bytes() const { return int64_t{tile_rows} * dim * 4; }
   MK_HD constexpr Place query_sums_at(int rank, int block) const {
@@ -232,7 +233,7 @@ struct BackwardLayout : BackwardTiles {
   // made of the keys of `node`'s rank on this rail.  inbox_room: the collector `peer` has room for what this rank makes
   // of `node`'s keys.  landed: a bundle of gradients of this rank's keys came from `node`.  landing_room: the rank on
   // this rail in `node` has room for those of its keys.  taken: it has read what was put before.  noted: blocks of this
-  // rank whose deltas are there.  turn: additions to a block.
+  // rank whose notes are there.  turn: additions to a block.
   MK_HD constexpr uint32_t made(int local, int node, int bundle) const {
     return Layout::num_signals() + static_cast<uint32_t>((local * world.nodes + node) * num_bundles() + bundle);
   }

@@ -26,6 +26,7 @@
 #pragma once
 
 #include "core/machine.h"
+#include "core/turns.h"
 #include "ops/attention/ring_attention_backward_layout.h"
 #include "ops/attention/ring_attention_collect_protocol.h"
 #include "ops/attention/ring_attention_protocol.h"
@@ -106,34 +107,40 @@ MK_HD bool before_result(M& m, const BackwardLayout& layout, const QueryBlock& b
   return m.wait(layout.turn(block.number), layout.turns_of(m.rank(), block) * m.epoch(), block.number);
 }
 
-// The deltas of this worker's blocks, and then those of all.
+// Notes of this worker's blocks.
 MK_PROTOCOL
 template <Machine M, class Body>
-MK_HD bool note_blocks(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
+MK_HD void note_blocks(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
   MK_LOOP
   for (int number = post.index; number < layout.num_blocks(); number += post.count) {
     body.note(layout.block_at(m.rank(), number));
-    m.store(layout.deltas_at(m.rank(), number), layout.deltas_bytes());
+    m.store(layout.notes_at(m.rank(), number), layout.notes_bytes());
     m.add(Signal{m.rank(), layout.noted()}, 1);
   }
+}
+
+// Until all blocks are noted.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_blocks(M& m, const BackwardLayout& layout) {
   return m.wait(layout.noted(), layout.num_blocks() * m.epoch(), 0);
 }
 
 // A tile against a block.  The body does what happens inside:
-//   note(block)                    deltas of a block's queries
+//   note(block)                    notes of a block's queries
 //   begin(tile, step)              with these keys; their gradients are zero
 //   attend(block)                  adds to the gradients of the tile's keys, and makes those of the block's queries
 //   add_queries(block, turn)       adds the latter to the block's sums; turn 0 stores them
 //   end(tile, step)                leaves the gradients of the keys
 //   finish_queries(block)          from sums to the caller
 //   finish_keys(half, first, rows) likewise, so many rows of a key head
-//   finish_sinks()                 from all deltas to the caller
+//   finish_sink(head)              from all notes of a head to the caller
 //   add_keys(to, from, bytes)      fp32, element by element
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool add_block(M& m, const BackwardLayout& layout, const KeyTile& tile, int step, int number, Body& body) {
   const QueryBlock block = layout.block_at(m.rank(), number);
-  m.load(layout.deltas_at(m.rank(), number), layout.deltas_bytes());
+  m.load(layout.notes_at(m.rank(), number), layout.notes_bytes());
   body.attend(block);
   const int turn = layout.turns_before_step(m.rank(), block, step) + layout.turn_in_step(m.rank(), block, step, tile);
   if (!before_addition(m, layout, block, turn)) return false;
@@ -169,37 +176,47 @@ MK_HD bool for_each_block(const BackwardLayout& layout, int rank, const KeyTile&
 MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD bool visit_keys(M& m, const BackwardLayout& layout, const KeyTile& tile, int step, Body& body) {
-  if (!before_tile(m, layout, tile, step)) return false;
-  const uint64_t key_bytes = tile.rows.count * layout.key_row_bytes();
-  for (const Half half : {Half::kKeys, Half::kValues}) {
-    m.load(layout.keys_at(half, m.rank(), step, tile.batch, tile.rows.first), key_bytes);
-  }
+  m.note(Event{EventKind::kTileBegin, tile.number, source_at(layout.world, m.rank(), step)});
   body.begin(tile, step);
   const bool is_done = for_each_block(layout, m.rank(), tile,
                                       [&](int number) { return add_block(m, layout, tile, step, number, body); });
   if (!is_done) return false;
   body.end(tile, step);
   after_tile(m, layout, tile, step);
+  m.note(Event{EventKind::kTileEnd, tile.number, source_at(layout.world, m.rank(), step)});
   return true;
 }
 
+// Calls visit(tile, step) for this worker's tiles, when their keys are here, and then end(step).  False: visit said so,
+// or what it needs did not come.
 MK_PROTOCOL
-template <Machine M, class Body>
-MK_HD void compute_gradients(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
-  before_steps(m, layout);
-  if (!note_blocks(m, layout, post, body)) return;
+template <Machine M, class Visit, class End>
+MK_HD bool for_each_key_tile(M& m, const BackwardLayout& layout, const Post& post, Visit&& visit, End&& end) {
+  const bool may_claim = layout.num_steps() == 1;
   MK_LOOP
   for (int step = 0; step < layout.num_steps(); ++step) {
-    const int source = source_at(layout.world, m.rank(), step);
-    if (!before_gradients(m, layout, step)) return;
+    if (!before_gradients(m, layout, step)) return false;
+    const int64_t tiles = layout.num_key_tiles(m.rank(), step);
     MK_LOOP
-    for (int64_t number = post.index; number < layout.num_key_tiles(m.rank(), step); number += post.count) {
-      m.note(Event{EventKind::kTileBegin, number, source});
-      if (!visit_keys(m, layout, layout.key_tile_at(m.rank(), step, number), step, body)) return;
-      m.note(Event{EventKind::kTileEnd, number, source});
+    for (int64_t number = may_claim ? first_turn(m, post) : post.index; number < tiles;
+         number = may_claim ? next_turn(m, post, number) : number + post.count) {
+      const KeyTile tile = layout.key_tile_at(m.rank(), step, number);
+      if (!before_tile(m, layout, tile, step)) return false;
+      const uint64_t key_bytes = tile.rows.count * layout.key_row_bytes();
+      for (const Half half : {Half::kKeys, Half::kValues}) {
+        m.load(layout.keys_at(half, m.rank(), step, tile.batch, tile.rows.first), key_bytes);
+      }
+      if (!visit(tile, step)) return false;
     }
-    after_step(m, layout, step);
+    end(step);
   }
+  return true;
+}
+
+// Results of this worker's blocks, and of its heads' sinks.
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD void finish_blocks(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
   MK_LOOP
   for (int number = post.index; number < layout.num_blocks(); number += post.count) {
     const QueryBlock block = layout.block_at(m.rank(), number);
@@ -207,9 +224,22 @@ MK_HD void compute_gradients(M& m, const BackwardLayout& layout, const Post& pos
     m.load(layout.query_sums_at(m.rank(), number), layout.query_sums_bytes());
     body.finish_queries(block);
   }
-  if (post.index > 0) return;
-  m.load(layout.deltas_at(m.rank(), 0), layout.num_blocks() * layout.deltas_bytes());
-  body.finish_sinks();
+  if (!before_blocks(m, layout)) return;
+  m.load(layout.notes_at(m.rank(), 0), layout.num_blocks() * layout.notes_bytes());
+  MK_LOOP
+  for (int head = post.index; head < layout.heads; head += post.count) body.finish_sink(head);
+}
+
+// On an SM these are the parts of different jobs (ring_attention_backward_kernel.cuh).
+MK_PROTOCOL
+template <Machine M, class Body>
+MK_HD void compute_gradients(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
+  before_steps(m, layout);
+  note_blocks(m, layout, post, body);
+  if (!before_blocks(m, layout)) return;
+  const auto visit = [&](const KeyTile& tile, int step) { return visit_keys(m, layout, tile, step, body); };
+  if (!for_each_key_tile(m, layout, post, visit, [&](int step) { after_step(m, layout, step); })) return;
+  finish_blocks(m, layout, post, body);
 }
 
 // A worker's launch.

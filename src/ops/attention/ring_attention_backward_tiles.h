@@ -123,14 +123,17 @@ struct BackwardTiles : Layout {
     return {static_cast<int>((seen.first - needed.first) / key_rows),
             static_cast<int>((seen.first + seen.count - 1 - needed.first) / key_rows) + 1};
   }
-  // Additions to a block's query gradients: those of the steps before, of a step before a tile, and all.
+  // Additions to a block's query gradients: those of a step, of the steps before, of a step before a tile, and all.
+  MK_HD constexpr int turns_in(int rank, const QueryBlock& block, int step) const {
+    int turns = 0;
+    MK_LOOP
+    for (int piece = 0; piece < pieces(); ++piece) turns += tiles_seen_by(rank, block, step, piece).count();
+    return turns;
+  }
   MK_HD constexpr int turns_before_step(int rank, const QueryBlock& block, int step) const {
     int turns = 0;
     MK_LOOP
-    for (int before = 0; before < step; ++before) {
-      MK_LOOP
-      for (int piece = 0; piece < pieces(); ++piece) turns += tiles_seen_by(rank, block, before, piece).count();
-    }
+    for (int before = 0; before < step; ++before) turns += turns_in(rank, block, before);
     return turns;
   }
   MK_HD constexpr int turn_in_step(int rank, const QueryBlock& block, int step, const KeyTile& tile) const {

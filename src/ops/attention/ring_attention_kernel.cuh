@@ -6,10 +6,8 @@
 // thread has written it alone reads again.
 #pragma once
 
-#include <algorithm>
-#include <type_traits>
-
 #include "base/cuda_api.h"
+#include "ops/attention/ring_attention_maps.cuh"
 #include "ops/attention/ring_attention_params.cuh"
 #include "ops/attention/ring_attention_protocol.h"
 #include "ops/attention/ring_attention_sm90.h"
@@ -92,8 +90,7 @@ __device__ __forceinline__ void compute_block(const Params<Element, Pace>& p, co
 template <class Config, class Element, class Pace>
 __global__ void __launch_bounds__(Config::kThreads, 1)
     ring_attention_kernel(const __grid_constant__ Params<Element, Pace> p) {
-  extern __shared__ std::byte dynamic[];
-  std::byte* const memory = sm90::aligned_to_atom(dynamic);
+  std::byte* const memory = sm90::block_memory();
   const Roster& roles = p.layout.roles;
   const int compute = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
   if (compute >= 0) {
@@ -110,23 +107,6 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
 
 // ---- launching ---------------------------------------------------------------------------------------
 
-// `parts` of them, keys or values, from `data` on.
-inline CUtensorMap key_map(const Layout& layout, const void* data, DType dtype, int64_t parts, int box_rows) {
-  const int64_t row = int64_t{layout.kv_heads} * layout.dim;
-  const sm90::TensorView view{data,
-                              dtype,
-                              4,
-                              {layout.dim, layout.piece_rows(), layout.kv_heads, parts},
-                              {1, row, layout.dim, layout.piece_rows() * row}};
-  return sm90::make_tensor_map(view, {{64, box_rows, 1, 1}});
-}
-
-inline KeyMaps key_maps(const Layout& layout, const void* k, const void* v, DType dtype, int slots, int box_rows) {
-  const int64_t half = int64_t{layout.batch} * layout.pieces();
-  const int64_t parts = (2 * slots - 1) * half;  // behind the last keys there are only values, and the other way round
-  return {key_map(layout, k, dtype, parts, box_rows), key_map(layout, v, dtype, parts, box_rows)};
-}
-
 template <class Config, class Element, class Pace>
 Params<Element, Pace> make_params(const Layout& layout, const RankView& view, const runtime::Plan& plan,
                                   const Operands& of, DType dtype, const typename Pace::Setting& pace) {
@@ -135,23 +115,16 @@ Params<Element, Pace> make_params(const Layout& layout, const RankView& view, co
   const sm90::TensorView q{
       of.q, dtype, 4, {layout.dim, layout.rows, layout.heads, layout.batch}, {1, row, layout.dim, layout.rows * row}};
   params.q = sm90::make_tensor_map(q, {{64, Config::kTileM, 1, 1}});
-  params.own = key_maps(layout, of.k, of.v, dtype, 1, Config::kTileN);
-  const auto of_window = [&](uint32_t window, int slots) {
-    if (slots == 0) return params.own;  // not used
-    std::byte* const first = plan.window(window, view.rank);
-    return key_maps(layout, first, first + layout.half_bytes(), dtype, slots, Config::kTileN);
-  };
-  params.rail = of_window(kRailWindow, layout.rail_slots);
-  params.local = of_window(kLocalWindow, layout.local_slots);
+  const KeyMapsOfRank keys = key_maps_of(layout, view, plan, of.k, of.v, dtype, Config::kTileN);
+  params.own = keys.own;
+  params.rail = keys.rail;
+  params.local = keys.local;
   params.output = {static_cast<Element*>(of.o), layout.rows * row, row,     layout.dim, of.lse,
                    layout.heads * layout.rows,  layout.rows,       of.sink, nullptr};
   if (layout.world.size() > 1) {
     params.output.states = reinterpret_cast<float4*>(plan.window(kStateWindow, view.rank));
   }
-  constexpr int64_t kFar = sm90::AttentionMask::kFar;
-  if (layout.mask.kind == MaskKind::kCausal) {
-    params.mask = {static_cast<int>(std::min(kFar, layout.mask.window - 1)), 0};
-  }
+  params.mask = engine_mask(layout);
   params.scale = of.scale;
   params.pace = pace;
   return params;
@@ -165,41 +138,44 @@ void with_tile(int dim, Body&& body) {
   return body.template operator()<TileOf<256>>();
 }
 
+// Before the first launch on a device.
+template <class Config, class Element, class Pace>
+void load_attention() {
+  load_kernel(reinterpret_cast<const void*>(ring_attention_kernel<Config, Element, Pace>),
+              kBlockShared<Config, Element>);
+}
+
 // Queues the launch of one rank.
-template <class Element, class Pace>
+template <class Config, class Element, class Pace>
 void launch_attention(const Layout& layout, const RankView& view, const runtime::Plan& plan, const Operands& operands,
                       DType dtype, const typename Pace::Setting& pace, cudaStream_t stream) {
-  with_tile(layout.dim, [&]<class Config>() {
-    static_assert(Config::kTileM == kGpuTileRows && kBlockShared<Config, Element> <= sm90::kSharedLimit);
-    static_assert(sm90::AttentionState<Config>::kBytes ==
-                  sizeof(float) * Config::kTileM * (Config::kHeadDim + Layout::kWordsOfRow));
-    const auto params = make_params<Config, Element, Pace>(layout, view, plan, operands, dtype, pace);
-    cudaLaunchConfig_t config{};
-    config.gridDim = sm90::num_blocks(layout.roles);
-    config.blockDim = Config::kThreads;
-    config.dynamicSmemBytes = kBlockShared<Config, Element>;
-    config.stream = stream;
-    check_cuda(cudaLaunchKernelEx(&config, ring_attention_kernel<Config, Element, Pace>, params),
-               "launch ring_attention");
-  });
+  static_assert(Config::kTileM == kGpuTileRows && kBlockShared<Config, Element> <= sm90::kSharedLimit);
+  static_assert(sm90::AttentionState<Config>::kBytes ==
+                sizeof(float) * Config::kTileM * (Config::kHeadDim + Layout::kWordsOfRow));
+  const auto params = make_params<Config, Element, Pace>(layout, view, plan, operands, dtype, pace);
+  cudaLaunchConfig_t config{};
+  config.gridDim = sm90::num_blocks(layout.roles);
+  config.blockDim = Config::kThreads;
+  config.dynamicSmemBytes = kBlockShared<Config, Element>;
+  config.stream = stream;
+  check_cuda(cudaLaunchKernelEx(&config, ring_attention_kernel<Config, Element, Pace>, params),
+             "launch ring_attention");
 }
 
 template <DType kDType>
 void RingAttentionLauncher<kDType>::load() {
-  using Element = sm90::ElementOf<kDType>;
   for (const int dim : {64, 128, 256}) {
-    with_tile(dim, [&]<class Config>() {
-      load_kernel(reinterpret_cast<const void*>(ring_attention_kernel<Config, Element, sm90::NoPace>),
-                  kBlockShared<Config, Element>);
-    });
+    with_tile(dim, [&]<class Config>() { load_attention<Config, sm90::ElementOf<kDType>, sm90::NoPace>(); });
   }
 }
 
 template <DType kDType>
 void RingAttentionLauncher<kDType>::launch(const Layout& layout, const RankView& view, const runtime::Plan& plan,
                                            const Operands& operands, Stream stream) {
-  launch_attention<sm90::ElementOf<kDType>, sm90::NoPace>(layout, view, plan, operands, kDType, {},
-                                                          static_cast<cudaStream_t>(stream));
+  with_tile(layout.dim, [&]<class Config>() {
+    launch_attention<Config, sm90::ElementOf<kDType>, sm90::NoPace>(layout, view, plan, operands, kDType, {},
+                                                                    static_cast<cudaStream_t>(stream));
+  });
 }
 
 }  // namespace mk::attention

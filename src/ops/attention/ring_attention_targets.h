@@ -2,7 +2,9 @@
 // ops/attention/ring_attention_targets.h — the plan and the launch of one rank, for the public call, tools and tests.
 #pragma once
 
+#include "core/rank_view.h"
 #include "ops/attention/ring_attention_layout.h"
+#include "ops/attention/ring_attention_operands.h"
 #include "ops/attention/ring_attention_problem.h"
 #include "ops/split.h"
 #include "runtime/plan.h"
@@ -18,5 +20,9 @@ Cut cut_on(DeviceKind device, const Problem& problem);
 runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split);
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
                  const RingAttentionArgs& args);
+
+// What a rank's launch is given.
+RankView view_of(const runtime::Plan& plan, int rank, const RingAttentionArgs& args);
+Operands operands_of(const Problem& problem, const RingAttentionArgs& args);
 
 }  // namespace mk::attention

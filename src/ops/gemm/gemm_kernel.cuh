@@ -234,8 +234,7 @@ __device__ __forceinline__ void compute_block(const GemmParams<Layout, Pace>& p,
 
 template <class Config, class Element, BOrder kOrder, class Layout, class Pace>
 __global__ void __launch_bounds__(Config::kThreads, 1) gemm_kernel(const __grid_constant__ GemmParams<Layout, Pace> p) {
-  extern __shared__ std::byte dynamic[];
-  std::byte* const memory = sm90::aligned_to_atom(dynamic);
+  std::byte* const memory = sm90::block_memory();
   const Roster& roles = p.layout.roles;
   const int compute = static_cast<int>(blockIdx.x) - sm90::communication_blocks(roles);
   const Post post{Layout::kCompute, compute, roles.num_compute()};

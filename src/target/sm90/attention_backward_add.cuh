@@ -5,8 +5,9 @@
 // The bulk copy engine adds, in the L2.  A caller gives a type `Turns` with
 //
 //   bool wait(const BlockNote&)     until it is this visit's turn to add to the block; false: it will not come
-//   bool is_first(const BlockNote&) whether this is the first addition to the block: it stores
 //   void done(const BlockNote&)     the sums are in memory, visible to this thread
+//
+// The first addition to a block stores.
 //
 // One lane calls them.  After wait() returned false, nobody is called any more and nothing is added.
 #pragma once
@@ -59,7 +60,7 @@ class AttentionAddJob {
   __device__ void add_part(const BlockNote& note, int part) {
     constexpr uint32_t kBytes = sizeof(float) * Config::kPartFloats;
     float* const to = sums_ + static_cast<int64_t>(note.block) * Config::kBlockFloats + part * Config::kPartFloats;
-    if (turns_.is_first(note)) {
+    if (note.turn == 0) {
       ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, shared_.sums[part], kBytes);
     } else {
       ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add, to, shared_.sums[part], kBytes);

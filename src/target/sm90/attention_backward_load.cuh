@@ -29,10 +29,11 @@ class AttentionBackwardLoadJob {
   // After the caller's own preparations, before the first visit.  The whole warp calls this, and what comes after it.
   __device__ void meet() { wait_for_prepared<Config>(); }
 
-  // A visit of the tile by segments 0 … num_segments - 1, which segment_of(i) returns.
-  template <class SegmentOf>
+  // A visit of the tile by segments 0 … num_segments - 1, which segment_of(i) returns; turn_of(block) is the tile's
+  // turn to add to a block.
+  template <class SegmentOf, class TurnOf>
   __device__ void load(const QueryRows<Config>& rows, const KeyVisit& visit, const AttentionMask& mask,
-                       int num_segments, const SegmentOf& segment_of) {
+                       int num_segments, const SegmentOf& segment_of, const TurnOf& turn_of) {
     int blocks = 0;
 #pragma unroll 1
     for (int i = 0; i < num_segments; ++i) {
@@ -48,11 +49,14 @@ class AttentionBackwardLoadJob {
 #pragma unroll 1
       for (int block = range.end - 1; block >= range.begin; --block) {
         const SeenBlock seen = SeenBlock::of(mask, visit.tile, segment, block * Config::kQueries);
-        note({seen, segment.first_block + block, visit.id});
+        note({seen, segment.first_block + block, turn_of(segment.first_block + block)});
         load_block(rows, segment, block);
       }
     }
   }
+
+  // The tell job comes by when all visits before are done.
+  __device__ void mark(int64_t id) { give({{.id = id}, NotedKeyVisit::kMark}); }
 
   // There are no more visits.
   __device__ void finish() {

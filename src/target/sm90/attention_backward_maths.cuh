@@ -3,9 +3,9 @@
 //
 // Of each block of queries, with everything transposed (attention_backward_shared.cuh):
 //
-//   S = K·Qᵀ issued;  dP = V·dOᵀ issued;  S awaited, P = exp(S - lse);  dV += P·dO issued;  dP awaited, dS = P (dP -
-//   delta) dS to shared memory, all consumers meet;  dQ = dSᵀ·K issued;  dK += dS·Q issued;  dQ awaited and handed on;
-//   dK awaited
+//   S = K·Qᵀ issued;  dP = V·dOᵀ issued;  S awaited, P = exp(S - lse);  dP awaited, dS = P (dP - delta);  dV += P·dO
+//   issued;  dS to shared memory, all consumers meet;  dQ = dSᵀ·K issued;  dK += dS·Q issued;  dQ awaited and handed
+//   on;  dK awaited
 #pragma once
 
 #include "target/sm90/attention_backward_shared.cuh"
@@ -28,47 +28,14 @@ struct KeyGradients {
   int64_t of_head = 0;
 };
 
-// The sums of a tile, as its threads hold them: dK, then dV.
-template <class Config>
-struct KeySums {
-  static constexpr int kVectors = Config::kHeadDim / 8;  // of a thread, for each of the two
-  static constexpr size_t kBytes = sizeof(float4) * 2 * kVectors * 128 * Config::kConsumers;
-
-  template <class Vector>
-  __device__ static Vector* of_thread(Vector* sums, int which) {
-    const int thread = thread_again() - 128;
-    return sums + (which * Config::kConsumers + thread / 128) * kVectors * 128 + thread % 128;
-  }
-  __device__ static void load(const float4* sums, int which, float (&to)[Config::kHeadDim / 2]) {
-    const float4* const from = of_thread(sums, which);
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      const float4 v = __ldcg(from + i * 128);
-      to[4 * i] = v.x;
-      to[4 * i + 1] = v.y;
-      to[4 * i + 2] = v.z;
-      to[4 * i + 3] = v.w;
-    }
-  }
-  __device__ static void store(float4* sums, int which, const float (&from)[Config::kHeadDim / 2]) {
-    float4* const to = of_thread(sums, which);
-#pragma unroll
-    for (int i = 0; i < kVectors; ++i) {
-      __stcg(to + i * 128, make_float4(from[4 * i], from[4 * i + 1], from[4 * i + 2], from[4 * i + 3]));
-    }
-  }
-};
-
 template <class Config, class Element>
 class AttentionBackwardMathsJob {
  public:
-  // The consumers are the second warpgroup of the block and the third.  softmax_scale is positive.
+  // The consumers are the second warpgroup of the block and the third.  score_scale is the softmax scale, which is
+  // positive, times log2 e: as a parameter of the kernel it takes no register.
   __device__ AttentionBackwardMathsJob(AttentionBackwardShared<Config, Element>& shared,
-                                       const KeyGradients<Element>& gradients, float softmax_scale)
-      : shared_(shared),
-        gradients_(gradients),
-        scale_(softmax_scale * kLog2E),
-        base_(uniform(shared_address(&shared))) {}
+                                       const KeyGradients<Element>& gradients, float score_scale)
+      : gradients_(gradients), scale_(score_scale), base_(uniform(shared_address(&shared))) {}
 
   // All visits that the load job gives.
   __device__ void run() {
@@ -76,29 +43,38 @@ class AttentionBackwardMathsJob {
     Sums dv;
     for (uint32_t visits = 0;; ++visits) {
       const auto at = Cursor<Shared::kVisits>::at(visits);
-      wait_phase(&shared_.visit_full[at.slot], at.phase);
-      const NotedKeyVisit& noted = shared_.visits[at.slot];
+      wait_phase(&shared().visit_full[at.slot], at.phase);
+      const NotedKeyVisit& noted = shared().visits[at.slot];
       int left = static_cast<int>(uniform(noted.blocks));
       if (left == NotedKeyVisit::kNoMore) break;
-      begin(noted.visit, dk, dv);
-      if (left > 0) {
-        wait_phase(&shared_.k_full, tiles_);
-        wait_phase(&shared_.v_full, tiles_);
-        tiles_ ^= 1;
+      if (left != NotedKeyVisit::kMark) {
+#pragma unroll
+        for (int i = 0; i < Config::kHeadDim / 2; ++i) dk[i] = dv[i] = 0;
+        if (left > 0) {
+          wait_phase(&shared().k_full, counts_ / kOfATile);
+          wait_phase(&shared().v_full, counts_ / kOfATile);
+          counts_ ^= kOfATile;
 #pragma unroll 1
-        while (left-- > 0) add_block(dk, dv);
-        release(shared_.keys_empty);
+          while (left-- > 0) add_block(dk, dv);
+          release(shared().keys_empty);
+        }
+        end(noted.visit, dk, dv);
       }
-      end(noted.visit, dk, dv);
-      release(shared_.visit_empty[at.slot]);
+      release(shared().visit_done[at.slot]);
     }
     // The end counts as a block: the sums of the last one have been taken.
-    wait_phase(&shared_.sum_empty[consumer()], (blocks_ & 1) ^ 1);
-    release(shared_.sum_full[consumer()]);
+    wait_phase(&shared().sum_empty[consumer()], (blocks() & 1) ^ 1);
+    release(shared().sum_full[consumer()]);
   }
 
  private:
   using Shared = AttentionBackwardShared<Config, Element>;
+  // Registers are full, so shared memory is found from one that says where it begins, and one holds two counts: blocks
+  // so far and, in its highest bit, whether tiles so far are odd.
+  static constexpr uint32_t kOfATile = 1u << 31;
+  __device__ Shared& shared() const { return *static_cast<Shared*>(shared_pointer(base_)); }
+  __device__ uint32_t blocks() const { return counts_ & ~kOfATile; }
+
   using Sums = float[Config::kHeadDim / 2];
   using Block = float[Config::kQueries / 2];
   using Words = uint32_t[Config::kQueries / 16][4];
@@ -119,42 +95,40 @@ class AttentionBackwardMathsJob {
   // ---- blocks --------------------------------------------------------------------------------------
 
   __device__ void add_block(Sums& dk, Sums& dv) {
-    const auto stage = Cursor<Config::kStages>::at(blocks_);
+    const auto stage = Cursor<Config::kStages>::at(blocks());
     Block s;
     Block dp;
-    wait_phase(&shared_.q_full[stage.slot], stage.phase);
-    multiply_rows(s, shared_.k, shared_.q[stage.slot]);
-    wait_phase(&shared_.g_full[stage.slot], stage.phase);
-    multiply_rows(dp, shared_.v, shared_.g[stage.slot]);
+    wait_phase(&shared().q_full[stage.slot], stage.phase);
+    multiply_rows(s, shared().k, shared().q[stage.slot]);
+    wait_phase(&shared().g_full[stage.slot], stage.phase);
+    multiply_rows(dp, shared().v, shared().g[stage.slot]);
     wgmma_wait<1>();
     wgmma_results(s);
-    weigh(s, shared_.rows[stage.slot]);
-    Words p;
-    round_weights<Element, Config::kQueries>(s, p);
+    weigh(s, shared().rows[stage.slot]);
     wgmma_wait<0>();
     wgmma_results(dp);
-    add_product(dv, p, shared_.g[stage.slot]);
-    differ(p, dp, shared_.rows[stage.slot]);
+    Words p;
     Words ds;
-    round_weights<Element, Config::kQueries>(dp, ds);
-    hand_over(ds, shared_.ds[blocks_ % 2]);
+    differ(s, dp, shared().rows[stage.slot], p, ds);
+    add_product(dv, p, shared().g[stage.slot]);
+    hand_over(ds, shared().ds[blocks() % 2]);
     Part dq;
-    multiply_keys(dq, shared_.ds[blocks_ % 2]);
-    add_product(dk, ds, shared_.q[stage.slot]);
+    multiply_keys(dq, shared().ds[blocks() % 2]);
+    add_product(dk, ds, shared().q[stage.slot]);
     wgmma_wait<1>();
     wgmma_results(dv);
     wgmma_results(dq);
-    release(shared_.g_empty[stage.slot]);
+    release(shared().g_empty[stage.slot]);
     hand_on(dq);
     wgmma_wait<0>();
     wgmma_results(dk);
-    release(shared_.q_empty[stage.slot]);
-    ++blocks_;
+    release(shared().q_empty[stage.slot]);
+    ++counts_;
   }
 
-  // Describes what lies in shared memory, so many bytes on.  From one register: where shared memory begins.
+  // Describes what lies in shared memory, so many bytes on.
   __device__ Operand operand(const Element* at, int bytes, uint32_t leading_bytes) const {
-    const auto offset = reinterpret_cast<const std::byte*>(at) - reinterpret_cast<const std::byte*>(&shared_);
+    const auto offset = reinterpret_cast<const std::byte*>(at) - reinterpret_cast<const std::byte*>(&shared());
     return Operand(wgmma_operand(uniform(base_ + static_cast<uint32_t>(offset) + bytes), leading_bytes, 1024));
   }
 
@@ -185,7 +159,7 @@ class AttentionBackwardMathsJob {
 
   // Scores become weights.
   __device__ void weigh(Block& s, const RowNotes<Config>& rows) {
-    const SeenBlock seen = shared_.notes[blocks_ % Shared::kNotes].seen;
+    const SeenBlock seen = shared().notes[blocks() % Shared::kNotes].seen;
     const float* const lse = rows.lse + Fragment::sum_col(thread_again(), 0);
 #pragma unroll
     for (int i = 0; i < Config::kQueries / 2; i += 4) {
@@ -212,19 +186,18 @@ class AttentionBackwardMathsJob {
     }
   }
 
-  // Gradients of weights become gradients of scores.  Weights are those that were rounded for the product with dO:
-  // there are no registers for others.
-  __device__ static void differ(const Words& p, Block& dp, const RowNotes<Config>& rows) {
+  // Weights and gradients of scores, rounded, from weights and their gradients.
+  __device__ static void differ(const Block& weights, const Block& dp, const RowNotes<Config>& rows, Words& p,
+                                Words& ds) {
     const float* const delta = rows.delta + Fragment::sum_col(thread_again(), 0);
 #pragma unroll
     for (int i = 0; i < Config::kQueries / 2; i += 4) {
       const float2 less = *reinterpret_cast<const float2*>(delta + Fragment::sum_col(0, i));
-      const float2 upper = unpack_pair<Element>(p[i / 8][i % 8 / 2]);
-      const float2 lower = unpack_pair<Element>(p[i / 8][i % 8 / 2 + 1]);
-      dp[i] = upper.x * (dp[i] - less.x);
-      dp[i + 1] = upper.y * (dp[i + 1] - less.y);
-      dp[i + 2] = lower.x * (dp[i + 2] - less.x);
-      dp[i + 3] = lower.y * (dp[i + 3] - less.y);
+      ds[i / 8][i % 8 / 2] = pack<Element>(weights[i] * (dp[i] - less.x), weights[i + 1] * (dp[i + 1] - less.y));
+      ds[i / 8][i % 8 / 2 + 1] =
+          pack<Element>(weights[i + 2] * (dp[i + 2] - less.x), weights[i + 3] * (dp[i + 3] - less.y));
+      p[i / 8][i % 8 / 2] = pack<Element>(weights[i], weights[i + 1]);
+      p[i / 8][i % 8 / 2 + 1] = pack<Element>(weights[i + 2], weights[i + 3]);
     }
   }
 
@@ -253,7 +226,7 @@ class AttentionBackwardMathsJob {
     const int rows = Config::kPartsAreRows ? consumer() : 0;
     const int cols = Config::kPartsAreRows ? 0 : consumer();
     const Operand a = operand(exchange, rows * Config::kKeys * 128, 16);
-    const Operand b = operand(shared_.k, cols * Config::kKeys * 128, 16);
+    const Operand b = operand(shared().k, cols * Config::kKeys * 128, 16);
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < Config::kKeys / 16; ++step) {
@@ -263,50 +236,39 @@ class AttentionBackwardMathsJob {
   }
 
   __device__ void hand_on(const Part& dq) {
-    wait_phase(&shared_.sum_empty[consumer()], (blocks_ & 1) ^ 1);
-    float4* const to = reinterpret_cast<float4*>(shared_.sums[consumer()]) + thread_again() % 128;
+    wait_phase(&shared().sum_empty[consumer()], (blocks() & 1) ^ 1);
+    float4* const to = reinterpret_cast<float4*>(shared().sums[consumer()]) + thread_again() % 128;
 #pragma unroll
     for (int i = 0; i < Config::kPartFloats / 512; ++i) {
       to[i * 128] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
     }
     shared_stores_before_tma();
-    release(shared_.sum_full[consumer()]);
+    release(shared().sum_full[consumer()]);
   }
 
-  // ---- visits --------------------------------------------------------------------------------------
-
-  __device__ static void begin(const KeyVisit& visit, Sums& dk, Sums& dv) {
-    if (visit.from != nullptr) {
-      KeySums<Config>::load(visit.from, 0, dk);
-      KeySums<Config>::load(visit.from, 1, dv);
-    } else {
-#pragma unroll
-      for (int i = 0; i < Config::kHeadDim / 2; ++i) dk[i] = dv[i] = 0;
-    }
-  }
+  // ---- gradients of keys -----------------------------------------------------------------------------
 
   __device__ void end(const KeyVisit& visit, Sums& dk, Sums& dv) const {
-    if (visit.to != nullptr) {
-      KeySums<Config>::store(visit.to, 0, dk);
-      KeySums<Config>::store(visit.to, 1, dv);
+    const int row = first_row();
+    const int rows = visit.tile.keys - row;
+    if (visit.dk != nullptr) {
+      store_sums<Config::kHeadDim>(visit.dk + row * Config::kHeadDim, rows, dk);
+      store_sums<Config::kHeadDim>(visit.dv + row * Config::kHeadDim, rows, dv);
       return;
     }
-    const int row = first_row();
     const int64_t first = visit.tile.batch * gradients_.of_batch + (visit.tile.row + row) * gradients_.of_row +
                           visit.tile.head * gradients_.of_head;
     const float of_scores = scale_ * (1 / kLog2E);
     const float by_scale[2] = {of_scores, of_scores};
     const float by_one[2] = {1, 1};
-    store_rows<Config::kHeadDim>(gradients_.dk + first, gradients_.of_row, visit.tile.keys - row, by_scale, dk);
-    store_rows<Config::kHeadDim>(gradients_.dv + first, gradients_.of_row, visit.tile.keys - row, by_one, dv);
+    store_rows<Config::kHeadDim>(gradients_.dk + first, gradients_.of_row, rows, by_scale, dk);
+    store_rows<Config::kHeadDim>(gradients_.dv + first, gradients_.of_row, rows, by_one, dv);
   }
 
-  Shared& shared_;
   const KeyGradients<Element>& gradients_;
   const float scale_;
   const uint32_t base_;
-  uint32_t blocks_ = 0;
-  uint32_t tiles_ = 0;
+  uint32_t counts_ = 0;
 };
 
 }  // namespace mk::sm90

@@ -5,16 +5,17 @@
 //
 //   dV += Pᵀ·dO     dS = P (dO·Vᵀ - delta)     dK += dSᵀ·Q     dQ += dS·K
 //
-//   job     who                 waits for                                         tells
-//   load    a warp, TMA         visits, keys_empty, q_empty, g_empty, note_empty  visits; k_full, v_full, q_full,
-//   g_full maths   two warpgroups      visits; k_full, v_full, q_full, g_full; sum_empty visits, keys_empty, q_empty,
-//   g_empty;
-//                                                                                 sum_full
-//   add     a warp              sum_full; the turn of a block                     sum_empty, note_empty; the turn
+//   job     who             waits for                               tells
+//   load    a warp, TMA     visit_empty, keys_empty, q_empty,       visit_full, k_full, v_full, q_full, g_full
+//                           g_empty, note_empty
+//   maths   two warpgroups  visit_full, k_full, v_full, q_full,     visit_done, keys_empty, q_empty, g_empty, sum_full
+//                           g_full, sum_empty
+//   add     a warp          sum_full; the turn of a block           sum_empty, note_empty; the turn
+//   tell    a warp          visit_full, visit_done                  visit_empty; that gradients of keys are there
 //
 // Blocks of queries are visited by many tiles of keys, of many thread blocks, and each adds to the same sums in memory.
 // Floating-point sums depend on their order, so additions take turns: the caller says whose turn it is
-// (attention_backward_add.cuh).
+// (attention_backward_add.cuh).  What is told of visits goes in their order (attention_backward_tell.cuh).
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,10 @@ struct RowNotes {
   float delta[Config::kQueries];
 };
 
-// A visit, and how many blocks it has.
+// A visit, and how many blocks it has; or a mark between visits, which has an id only.
 struct NotedKeyVisit {
   static constexpr int kNoMore = -1;
+  static constexpr int kMark = -2;
 
   KeyVisit visit;
   int blocks = kNoMore;
@@ -46,7 +48,7 @@ struct BlockNote {
 
   SeenBlock seen;
   int block = kNoMore;
-  int visit = 0;
+  int turn = 0;  // how many additions to the block come before
 };
 
 template <class Config, class Element>
@@ -68,6 +70,7 @@ struct AttentionBackwardShared {
   BlockNote notes[kNotes];
   NotedKeyVisit visits[kVisits];
   uint64_t visit_full[kVisits];
+  uint64_t visit_done[kVisits];
   uint64_t visit_empty[kVisits];
   uint64_t note_empty[kNotes];
   uint64_t k_full;
@@ -87,7 +90,8 @@ __device__ void prepare_attention_backward(AttentionBackwardShared<Config, Eleme
   constexpr int kWarps = Config::kConsumers * 4;
   prepare([&] {
     for (uint64_t& full : shared.visit_full) ptx::mbarrier_init(&full, 1);
-    for (uint64_t& empty : shared.visit_empty) ptx::mbarrier_init(&empty, kWarps);
+    for (uint64_t& done : shared.visit_done) ptx::mbarrier_init(&done, kWarps);
+    for (uint64_t& empty : shared.visit_empty) ptx::mbarrier_init(&empty, 1);
     for (uint64_t& empty : shared.note_empty) ptx::mbarrier_init(&empty, 1);
     ptx::mbarrier_init(&shared.k_full, 1);
     ptx::mbarrier_init(&shared.v_full, 1);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cuda.h>
+#include <vector_types.h>
 
 #include <cstdint>
 
@@ -36,12 +37,12 @@ struct QuerySegment {
   int first_block = 0;  // its number among all blocks, by which notes and sums are found
 };
 
-// Where the sums of a tile's gradients come from and go to: null means zeros, and the result.
+// Where a tile's gradients go: in fp32, row behind row, to dk and dv, or if those are null to the result.
 struct KeyVisit {
   KeyTile tile;
-  const float4* from = nullptr;
-  float4* to = nullptr;
-  int id = 0;  // the caller's
+  float* dk = nullptr;
+  float* dv = nullptr;
+  int64_t id = 0;  // the caller's
 };
 
 // Blocks begin … end - 1 of a segment have queries that see keys of the tile.

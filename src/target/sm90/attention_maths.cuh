@@ -105,17 +105,7 @@ class AttentionMathsJob {
     is_ready = is_ready && noted(visits_).blocks > 0;
     is_ready = is_ready && ptx::mbarrier_test_wait_parity(&shared_.q_full[q.slot], q.phase) &&
                ptx::mbarrier_test_wait_parity(&shared_.k_full[k.slot], k.phase);
-    return all_at(static_cast<int>(AttentionBarrier::kFirstLook) + consumer(), is_ready);
-  }
-  __device__ static bool all_at(int barrier, bool value) {
-    int all;
-    asm volatile(
-        "{\n.reg .pred p, q;\nsetp.ne.s32 p, %1, 0;\nbarrier.cta.red.and.pred q, %2, 128, p;\n"
-        "selp.s32 %0, 1, 0, q;\n}\n"
-        : "=r"(all)
-        : "r"(static_cast<int>(value)), "r"(barrier)
-        : "memory");
-    return all != 0;
+    return all_at(static_cast<int>(AttentionBarrier::kFirstLook) + consumer(), 128, is_ready);
   }
 
   // ---- blocks --------------------------------------------------------------------------------------

@@ -110,6 +110,26 @@ __device__ void store_rows(Element* first, int64_t of_row, int rows, const float
   }
 }
 
+// Stores a thread's two rows of sums as they are, if they are below `rows`; rows follow each other.  first: the first
+// column of the thread's first row.
+template <int kDim>
+__device__ void store_sums(float* first, int rows, const float (&sums)[kDim / 2]) {
+  const bool is_odd = (thread_again() & 1) != 0;
+  float* const to = first + thread_again() % 4 / 2 * 4 + (is_odd ? 8 : 0);
+#pragma unroll
+  for (int i = 0; i < kDim / 2; i += 8) {  // 16 columns: two threads have a vector of the first 8, two of the others
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const float2 low = make_float2(sums[i + 2 * r], sums[i + 2 * r + 1]);
+      const float2 high = make_float2(sums[i + 4 + 2 * r], sums[i + 5 + 2 * r]);
+      const float x = __shfl_xor_sync(0xffffffffu, is_odd ? low.x : high.x, 1);
+      const float y = __shfl_xor_sync(0xffffffffu, is_odd ? low.y : high.y, 1);
+      const float4 vector = is_odd ? make_float4(x, y, high.x, high.y) : make_float4(low.x, low.y, x, y);
+      if (8 * r < rows) *reinterpret_cast<float4*>(to + 8 * r * kDim + i * 2) = vector;
+    }
+  }
+}
+
 // Divides by the sums and stores the rows that the tile has.  row: of the tile, the thread's first.  scale: as in
 // SoftmaxRows.
 template <class Config, class Element>

@@ -11,14 +11,9 @@
 #include "target/sm90/attention_visit.h"
 #include "target/sm90/epilogue.cuh"
 #include "target/sm90/fragment.h"
+#include "target/sm90/ptx.cuh"
 
 namespace mk::sm90 {
-
-__device__ inline float exp2_of(float x) {
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-}
 
 __device__ inline float no_score() { return __int_as_float(0xff800000); }  // -inf
 

@@ -63,14 +63,13 @@ class BulkCopier {
 
   // Addresses and bytes are multiples of 16.
   __device__ void copy(std::byte* to, const std::byte* from, uint64_t bytes) {
-    uint64_t loaded = 0;
-    for (uint64_t stored = 0; stored < bytes; stored += pieces_.bytes) {
-      while (loaded < bytes && loaded < stored + uint64_t{kAhead} * pieces_.bytes) {
-        load(from + loaded, piece_bytes(bytes - loaded));
-        loaded += pieces_.bytes;
-      }
-      store(to + stored, piece_bytes(bytes - stored));
-    }
+    pass(from, bytes, [&](uint64_t at, uint32_t count) { store(to + at, count); });
+  }
+  // The same, but fp32 numbers are added to those that are there, in the L2.  All copies and additions so far land
+  // before.
+  __device__ void add(float* to, const std::byte* from, uint64_t bytes) {
+    finish();
+    pass(from, bytes, [&](uint64_t at, uint32_t count) { add_piece(to + at / sizeof(float), count); });
   }
 
   // Pieces that went through the buffer.  Threads that take turns with it tell each other how many.
@@ -100,14 +99,35 @@ class BulkCopier {
   }
 
   __device__ void store(std::byte* to, uint32_t bytes) {
-    const uint32_t piece = stores_ % BulkPieces::kPieces;
-    wait_phase(&pieces_.loaded[piece], stores_ / BulkPieces::kPieces & 1);
-    ++stores_;
-    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, pieces_[piece], bytes);
+    ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, loaded_piece(), bytes);
     ptx::cp_async_bulk_commit_group();
   }
 
  private:
+  // send(first, bytes) for each piece, while the next ones are loaded.
+  template <class Send>
+  __device__ void pass(const std::byte* from, uint64_t bytes, const Send& send) {
+    uint64_t loaded = 0;
+    for (uint64_t sent = 0; sent < bytes; sent += pieces_.bytes) {
+      while (loaded < bytes && loaded < sent + uint64_t{kAhead} * pieces_.bytes) {
+        load(from + loaded, piece_bytes(bytes - loaded));
+        loaded += pieces_.bytes;
+      }
+      send(sent, piece_bytes(bytes - sent));
+    }
+  }
+  __device__ const std::byte* loaded_piece() {
+    const uint32_t piece = stores_ % BulkPieces::kPieces;
+    wait_phase(&pieces_.loaded[piece], stores_ / BulkPieces::kPieces & 1);
+    ++stores_;
+    return pieces_[piece];
+  }
+  __device__ void add_piece(float* to, uint32_t bytes) {
+    const auto* const numbers = reinterpret_cast<const float*>(loaded_piece());
+    ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add, to, numbers, bytes);
+    ptx::cp_async_bulk_commit_group();
+  }
+
   const BulkPieces pieces_;
   uint32_t loads_ = 0;
   uint32_t stores_ = 0;

@@ -16,8 +16,8 @@ namespace mk::sm90 {
 // For one warp of each compute block.
 class ClaimingMachine : public Sm90Machine<WarpCrew> {
  public:
-  __device__ ClaimingMachine(const RankView& view, const Post& post, int worker, int part)
-      : Sm90Machine(view, post, worker, {}, NoPace(), part), word_(steps_of(view)) {}
+  __device__ ClaimingMachine(const RankView& view, const Post& post, int worker, int part, uint32_t* failed = nullptr)
+      : Sm90Machine(view, post, worker, {}, NoPace(), part, failed), word_(steps_of(view)) {}
 
   // 0 at first.  How many there are differs from launch to launch, so the word carries the epoch in its upper half.
   __device__ int64_t claim() {

@@ -166,7 +166,7 @@ class MathsJob {
     int own_row = tile.row + part_row() + Fragment::sum_row(thread(), 0);
     int own_col = tile.col + part_col() / R::kFold + Fragment::sum_col(thread(), 0);
     // Else the compiler works out rows and columns of all sums once for all tiles, and keeps them in local memory.
-    if constexpr (requires { Hook::kHasOwnPlaces; }) asm volatile("" : "+r"(own_row), "+r"(own_col));
+    if constexpr (requires { Hook::kHasOwnPlaces; }) compute_again(own_row, own_col);
 #pragma unroll
     for (int slab = 0; slab < Config::kSlabs; ++slab) {
 #pragma unroll
@@ -195,13 +195,6 @@ class MathsJob {
       pending_words_[slab][i] = word_of(x);
       pending_words_[slab][i + 1] = word_of(y);
     }
-  }
-
-  // A cast would be moved up to the wgmma that makes the sum, in front of the wait for it.
-  __device__ static uint32_t word_of(float x) {
-    uint32_t word;
-    asm volatile("mov.b32 %0, %1;" : "=r"(word) : "f"(x));
-    return word;
   }
 
   template <class R = Results>

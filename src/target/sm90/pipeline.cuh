@@ -28,7 +28,9 @@ constexpr size_t kSwizzleAtom = 1024;
 template <class... Shared>
 constexpr size_t kSharedFor = std::max({sizeof(Shared)...}) + kSwizzleAtom;
 
-__device__ inline std::byte* aligned_to_atom(std::byte* dynamic) {
+// Where it begins.
+__device__ inline std::byte* block_memory() {
+  std::byte* const dynamic = dynamic_shared();
   return dynamic + (-shared_address(dynamic) & (kSwizzleAtom - 1));
 }
 

@@ -8,6 +8,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <cuda/atomic>
 #include <cuda/ptx>
@@ -20,6 +21,8 @@ namespace ptx = cuda::ptx;
 __device__ inline uint32_t shared_address(const void* pointer) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
+
+__device__ inline void* shared_pointer(uint32_t address) { return __cvta_shared_to_generic(address); }
 
 __device__ inline uint64_t clock_ns() {
   uint64_t now;
@@ -59,6 +62,9 @@ __device__ inline bool is_one_lane() {
   return is_one != 0;
 }
 
+// The compiler forgets what it knows of these: what is computed from them is worked out again, not kept in registers.
+__device__ inline void compute_again(int& x, int& y) { asm volatile("" : "+r"(x), "+r"(y)); }
+
 // ---- barriers --------------------------------------------------------------------------------------
 
 // Blocks until the phase of `parity` has completed.  Only for barriers whose arrivals depend on nothing
@@ -81,6 +87,18 @@ template <class Name>
 __device__ inline void arrive_at(Name barrier, int threads) {
   static_assert(std::is_enum_v<Name>);
   asm volatile("bar.arrive %0, %1;" ::"r"(static_cast<int>(barrier)), "r"(threads) : "memory");
+}
+
+// Whether all threads that come to a barrier, by its number, say yes: one answer for all of them.
+__device__ inline bool all_at(int barrier, int threads, bool mine) {
+  int all;
+  asm volatile(
+      "{\n.reg .pred p, q;\nsetp.ne.s32 p, %1, 0;\nbarrier.cta.red.and.pred q, %2, %3, p;\n"
+      "selp.s32 %0, 1, 0, q;\n}\n"
+      : "=r"(all)
+      : "r"(static_cast<int>(mine)), "r"(barrier), "r"(threads)
+      : "memory");
+  return all != 0;
 }
 
 // Arrives at the same barrier of another block of the cluster; pairs with wait_phase there.  It says that
@@ -130,7 +148,28 @@ __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 
+// ---- numbers -----------------------------------------------------------------------------------------
+
+__device__ inline float exp2_of(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
+// The bits of a sum.  A cast would be moved up to the wgmma that makes the sum, in front of the wait for it.
+__device__ inline uint32_t word_of(float x) {
+  uint32_t word;
+  asm volatile("mov.b32 %0, %1;" : "=r"(word) : "f"(x));
+  return word;
+}
+
 // ---- shared memory -----------------------------------------------------------------------------------
+
+// What the launch gave the block, from its first byte on.
+__device__ inline std::byte* dynamic_shared() {
+  extern __shared__ std::byte dynamic[];
+  return dynamic;
+}
 
 // Stores four 8 × 8 matrices of 16-bit elements; lane l gives the address of row l % 8 of matrix l / 8.
 __device__ inline void store_matrices(uint32_t address, uint32_t m0, uint32_t m1, uint32_t m2, uint32_t m3) {

@@ -163,6 +163,22 @@ class Sm90Machine {
     crew_.sync();
   }
 
+  // Adds fp32 numbers to others, element by element; both places are this rank's.
+  __device__ void add_floats(const Place& to, const Place& from, uint64_t bytes) {
+    if (crew_.is_leader()) {
+      has_released_ = false;
+      has_copies_ = true;
+      copier_.add(reinterpret_cast<float*>(view_.windows.resolve(view_.world, to)),
+                  view_.windows.resolve(view_.world, from), bytes);
+    }
+    crew_.sync();
+  }
+  // What this worker has copied and added so far is there for all its threads.
+  __device__ void finish_writes() {
+    finish_copies();
+    crew_.sync();
+  }
+
   // A lane for each vector.
   __device__ void copy_few(const Place& to, const Place& from, uint64_t bytes) requires std::same_as<C, WarpCrew> {
     finish_copies();
@@ -358,16 +374,7 @@ class Sm90Machine {
     FaultRecord& record = view_.fault_record(worker_, part);
     if (SystemAtomics::load_acquire(&record.sealed) != 0) return;
     if (failed_ != nullptr && atomicExch(failed_, 1u) != 0) return;
-    record.kind = kind;
-    record.rank = view_.rank;
-    record.role = post_.role;
-    record.worker = post_.index;
-    record.plan = view_.plan;
-    record.signal = signal;
-    record.tile = subject;
-    record.seen = seen;
-    record.wanted = wanted;
-    record.epoch = epoch();
+    record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch()};
     SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
   }
 

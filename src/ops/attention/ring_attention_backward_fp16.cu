@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT
+// ops/attention/ring_attention_backward_fp16.cu — the kernels of ring_attention_backward for fp16.
+#include "ops/attention/ring_attention_backward_kernel.cuh"
+#include "runtime/kernel_registry.h"
+
+namespace mk::attention {
+
+template struct RingAttentionBackwardLauncher<DType::kFp16>;
+
+namespace {
+
+const runtime::KernelLoader kLoad(RingAttentionBackwardLauncher<DType::kFp16>::load);
+
+}  // namespace
+}  // namespace mk::attention

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT
+// ops/attention/ring_attention_backward_jobs.cuh — the parts of compute_gradients as jobs of a block
+// (ring_attention_backward_protocol.h, target/sm90/attention_backward_shared.cuh).
+//
+//   load     a warp        waits for keys, and for room for their gradients; walks tiles and the blocks that see them
+//   add      a lane        waits for the turn of a tile to add to a block, and passes it on
+//   tell     a warp        tells of gradients of keys, and of keys that have been read
+//   rows     each warp of  notes queries before the first tile; after the last one makes results of blocks and sinks
+//            the consumers
+#pragma once
+
+#include "core/crew.h"
+#include "ops/attention/ring_attention_backward_params.cuh"
+#include "ops/attention/ring_attention_backward_protocol.h"
+#include "target/sm90/attention_backward_add.cuh"
+#include "target/sm90/attention_backward_load.cuh"
+#include "target/sm90/attention_backward_rows.cuh"
+#include "target/sm90/attention_backward_tell.cuh"
+#include "target/sm90/claiming_machine.cuh"
+#include "target/sm90/sm90_machine.cuh"
+
+namespace mk::attention {
+
+// ---- load --------------------------------------------------------------------------------------------
+
+// The additions to a block before those of a step: a lane for each step.
+__device__ inline int turns_before_step_of_warp(const BackwardLayout& layout, int rank, const QueryBlock& block,
+                                                int step) {
+  int turns = 0;
+  MK_LOOP
+  for (int before = static_cast<int>(threadIdx.x) % 32; before < step; before += 32) {
+    turns += layout.turns_in(rank, block, before);
+  }
+  return __reduce_add_sync(0xffffffffu, turns);
+}
+
+template <class Element, class Pace>
+__device__ sm90::KeyVisit key_visit(const BackwardParams<Element, Pace>& p, const KeyTile& tile, int step) {
+  const BackwardLayout& layout = p.layout;
+  const KeyMaps& maps = step == 0 ? p.own : layout.is_rail_step(step) ? p.rail : p.local;
+  const int slot = step == 0 ? 0 : layout.slot_of(step);
+  const int part = (slot * 2 * layout.batch + tile.batch) * layout.pieces() + tile.piece;
+  sm90::KeyVisit visit{.tile = {&maps.k, &maps.v, part, tile.kv_head,
+                                static_cast<int>(tile.rows.first - tile.piece * layout.piece_rows()),
+                                static_cast<int>(tile.rows.count), static_cast<int>(tile.position)},
+                       .id = int64_t{step} << 32 | tile.number};
+  if (layout.collects()) {
+    const HeadRow first{tile.batch, tile.kv_head, tile.rows.first};
+    visit.dk = p.template resolve<float>(layout.gradient_at(Half::kKeys, p.view.rank, step, first));
+    visit.dv = p.template resolve<float>(layout.gradient_at(Half::kValues, p.view.rank, step, first));
+  }
+  return visit;
+}
+
+template <class Config, class Element, class Pace>
+__device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
+                                          BackwardBlockShared<Config, Element>& shared) {
+  const BackwardLayout& layout = p.layout;
+  const int rank = p.view.rank;
+  if (sm90::is_one_lane()) {
+    shared.failed = 0;
+    for (const CUtensorMap* map : {&p.q, &p.g, &p.own.k, &p.own.v}) sm90::prefetch_tensor_map(map);
+  }
+  sm90::AttentionBackwardLoadJob<Config, Element> job(shared.attention);
+  job.meet();
+  sm90::ClaimingMachine machine(p.view, post, worker, /*part=*/0, &shared.failed);
+  before_steps(machine, layout);
+  const sm90::QueryRows<Config> rows{&p.q, &p.g,
+                                     p.template resolve<const sm90::RowNotes<Config>>(layout.notes_at(rank, 0))};
+  const int pieces = layout.pieces();
+  const int group = layout.heads / layout.kv_heads;
+  const auto visit = [&](const KeyTile& tile, int step) {
+    // In the order of for_each_block.
+    const auto segment_of = [&](int i) {
+      const int head = tile.kv_head * group + i / pieces;
+      const int piece = pieces - 1 - i % pieces;
+      return sm90::QuerySegment{tile.batch * pieces + piece,
+                                head,
+                                0,
+                                layout.piece_length,
+                                static_cast<int>(layout.positions_of(rank, piece).first),
+                                layout.first_block(tile.batch, head, piece)};
+    };
+    const auto turn_of = [&](int number) {
+      const QueryBlock block = layout.block_at(rank, number);
+      return turns_before_step_of_warp(layout, rank, block, step) + layout.turn_in_step(rank, block, step, tile);
+    };
+    job.load(rows, key_visit(p, tile, step), p.mask, group * pieces, segment_of, turn_of);
+    return true;
+  };
+  if (before_blocks(machine, layout)) {
+    for_each_key_tile(machine, layout, post, visit, [&](int step) { job.mark(int64_t{step} << 32); });
+  }
+  job.finish();
+  machine.close();
+}
+
+// ---- add ---------------------------------------------------------------------------------------------
+
+using AddMachine = sm90::Sm90Machine<SoloCrew>;
+
+template <class Element, class Pace>
+struct Turns {
+  const BackwardParams<Element, Pace>& p;
+  AddMachine& machine;
+
+  __device__ bool wait(const sm90::BlockNote& note) const {
+    return before_addition(machine, p.layout, p.layout.block_at(p.view.rank, note.block), note.turn);
+  }
+  __device__ void done(const sm90::BlockNote& note) const {
+    after_addition(machine, p.layout, p.layout.block_at(p.view.rank, note.block));
+  }
+};
+
+template <class Config, class Element, class Pace>
+__device__ __forceinline__ void add_queries(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
+                                            BackwardBlockShared<Config, Element>& shared) {
+  sm90::begin_jobs<Config>();
+  AddMachine machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
+  Turns<Element, Pace> turns{p, machine};
+  float* const sums = p.template resolve<float>(p.layout.query_sums_at(p.view.rank, 0));
+  sm90::AttentionAddJob<Config, Element, Turns<Element, Pace>>(shared.attention, sums, turns).run();
+}
+
+// ---- tell --------------------------------------------------------------------------------------------
+
+template <class Element, class Pace>
+struct Teller {
+  const BackwardParams<Element, Pace>& p;
+  sm90::Sm90Machine<sm90::WarpCrew, Pace>& machine;
+
+  __device__ static int step_of(int64_t id) { return static_cast<int>(id >> 32); }
+  __device__ void done(int64_t id) const {
+    const int64_t number = id & 0xffffffff;
+    after_tile(machine, p.layout, p.layout.key_tile_at(p.view.rank, step_of(id), number), step_of(id));
+  }
+  __device__ void passed(int64_t id) const { after_step(machine, p.layout, step_of(id)); }
+};
+
+template <class Config, class Element, class Pace>
+__device__ __forceinline__ void tell_of_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
+                                             BackwardBlockShared<Config, Element>& shared) {
+  sm90::begin_jobs<Config>();
+  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
+  Teller<Element, Pace> teller{p, machine};
+  sm90::AttentionTellJob<Config, Element, Teller<Element, Pace>>(shared.attention, teller).run();
+  machine.close();
+}
+
+// ---- rows --------------------------------------------------------------------------------------------
+
+// What the protocol asks for where a tile is not in hand.
+template <class Config, class Element, class Pace>
+class RowsBody {
+ public:
+  __device__ explicit RowsBody(const BackwardParams<Element, Pace>& params) : p_(params) {}
+
+  __device__ void note(const QueryBlock& block) {
+    const int64_t at = p_.query_offset(block);
+    const int64_t head = int64_t{block.batch} * p_.layout.heads + block.head;
+    sm90::note_rows<Config, Element>({p_.o + at, p_.row_elements()}, {p_.dout + at, p_.row_elements()},
+                                     p_.lse + head * p_.layout.rows + block.rows.first,
+                                     static_cast<int>(block.rows.count), notes()[block.number]);
+  }
+  __device__ void finish_queries(const QueryBlock& block) {
+    const float* const sums = p_.template resolve<const float>(p_.layout.query_sums_at(p_.view.rank, block.number));
+    sm90::store_query_gradients<Config>(sums, p_.scale, p_.dq + p_.query_offset(block), p_.row_elements(),
+                                        static_cast<int>(block.rows.count));
+  }
+  // Each lane some rows, over batches and blocks in their order; then lanes in pairs.
+  __device__ void finish_sink(int head) {
+    if (p_.dsink == nullptr) return;
+    const BackwardLayout& layout = p_.layout;
+    float sum = 0;
+    MK_LOOP
+    for (int batch = 0; batch < layout.batch; ++batch) {
+      const int end = layout.first_block(batch, head, layout.pieces());
+#pragma unroll 4
+      for (int number = layout.first_block(batch, head, 0); number < end; ++number) {
+        sum += sm90::sink_part<Config>(notes()[number], p_.sink[head]);
+      }
+    }
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, lanes);
+    if (threadIdx.x % 32 == 0) p_.dsink[head] = -sum;
+  }
+
+ private:
+  __device__ sm90::RowNotes<Config>* notes() const {
+    return p_.template resolve<sm90::RowNotes<Config>>(p_.layout.notes_at(p_.view.rank, 0));
+  }
+
+  const BackwardParams<Element, Pace>& p_;
+};
+
+template <class Config, class Element, class Pace>
+__device__ __forceinline__ void compute_with_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
+                                                  BackwardBlockShared<Config, Element>& shared) {
+  sm90::begin_jobs<Config>();
+  sm90::take_registers<Config::kMathsRegisters>();
+  constexpr int kWarps = 4 * Config::kConsumers;
+  const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
+  const Post own{post.role, post.index * kWarps + warp, post.count * kWarps};
+  RowsBody<Config, Element, Pace> body(p);
+  {
+    sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed);
+    note_blocks(machine, p.layout, own, body);
+  }
+  sm90::AttentionBackwardMathsJob<Config, Element>(shared.attention, p.gradients, p.score_scale).run();
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed);
+  finish_blocks(machine, p.layout, own, body);
+}
+
+}  // namespace mk::attention
