@@ -5,16 +5,18 @@
 #include <cstdint>
 
 #include "core/world_shape.h"
+#include "mkernel/ring_attention.h"
 #include "mkernel/types.h"
 
 namespace mk::bench {
 
-enum class OpKind { kAgGemm, kGemmRs, kGemmAr, kMoeDispatchGemm, kMoeLayer };
+enum class OpKind { kAgGemm, kGemmRs, kGemmAr, kMoeDispatchGemm, kMoeLayer, kRingAttention };
 
 constexpr OpKind kGemmKinds[] = {OpKind::kAgGemm, OpKind::kGemmRs, OpKind::kGemmAr};
 constexpr OpKind kMoeKinds[] = {OpKind::kMoeDispatchGemm, OpKind::kMoeLayer};
-constexpr OpKind kOpKinds[] = {OpKind::kAgGemm, OpKind::kGemmRs, OpKind::kGemmAr, OpKind::kMoeDispatchGemm,
-                               OpKind::kMoeLayer};
+constexpr OpKind kAttentionKinds[] = {OpKind::kRingAttention};
+constexpr OpKind kOpKinds[] = {OpKind::kAgGemm,          OpKind::kGemmRs,   OpKind::kGemmAr,
+                               OpKind::kMoeDispatchGemm, OpKind::kMoeLayer, OpKind::kRingAttention};
 
 constexpr const char* name_of(OpKind op) {
   switch (op) {
@@ -23,11 +25,13 @@ constexpr const char* name_of(OpKind op) {
     case OpKind::kGemmAr: return "gemm_ar";
     case OpKind::kMoeDispatchGemm: return "moe_dispatch_gemm";
     case OpKind::kMoeLayer: return "moe_layer";
+    case OpKind::kRingAttention: return "ring_attention";
   }
   return "unknown";
 }
 
 constexpr bool is_moe(OpKind op) { return op == OpKind::kMoeDispatchGemm || op == OpKind::kMoeLayer; }
+constexpr bool is_gemm(OpKind op) { return op == OpKind::kAgGemm || op == OpKind::kGemmRs || op == OpKind::kGemmAr; }
 
 // Inputs are there in so many sets, which take turns.
 constexpr int kInputSets = 3;
@@ -39,9 +43,17 @@ struct MoeSize {
   int topk = 0;
 };
 
+// What only attention has.
+struct AttentionSize {
+  int64_t heads = 0;
+  int64_t kv_heads = 0;
+  AttentionMask mask;
+  SequenceOrder order = SequenceOrder::kContiguous;
+};
+
 // M, N, K are those of a rank's product: M×N×K each, also where K or N is a slice of a larger matrix.  Of a mixture of
 // experts M is the rows that a rank gets on average, N the columns of an expert, or of its gate, and K the elements of
-// a token.
+// a token.  Of attention M is a rank's part of the sequence, N the whole sequence, and K the elements of a head.
 struct BenchCase {
   OpKind op = OpKind::kAgGemm;
   WorldShape world;
@@ -50,18 +62,23 @@ struct BenchCase {
   int64_t k = 0;
   DType dtype = DType::kBf16;
   MoeSize moe = {};
+  AttentionSize attention = {};
 
   // Rows of A a rank brings (ag_gemm), rows of C it keeps (gemm_rs, gemm_ar).
   constexpr int64_t shard_rows() const { return m / world.size(); }
   constexpr int64_t shard_bytes() const { return shard_rows() * (op == OpKind::kAgGemm ? k : n) * size_of(dtype); }
-  // A layer of experts has three products: of gate, of up and of w2.
+  // A layer of experts has three products: of gate, of up and of w2.  Attention has two for each head; with a causal
+  // mask about half of them is left.
   constexpr double flops_per_rank() const {
-    return (op == OpKind::kMoeLayer ? 3 : 1) * 2.0 * static_cast<double>(m) * static_cast<double>(n) *
-           static_cast<double>(k);
+    const double one = 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
+    if (op == OpKind::kMoeLayer) return 3 * one;
+    if (op != OpKind::kRingAttention) return one;
+    return 2 * one * static_cast<double>(attention.heads) / (attention.mask.kind == MaskKind::kCausal ? 2 : 1);
   }
 };
 
-// Sent by one rank; the same for all of them, but for mixtures of experts: see moe_case.h.
+// Sent by one rank; the same for all of them, but for mixtures of experts and attention: see moe_case.h and
+// attention_case.h.
 struct Traffic {
   int64_t nvlink_bytes = 0;
   int64_t network_bytes = 0;

@@ -77,6 +77,4 @@ Traffic moe_traffic_of(const BenchCase& c) {
   return least;
 }
 
-Traffic traffic_of(const BenchCase& c) { return is_moe(c.op) ? moe_traffic_of(c) : gemm_traffic_of(c); }
-
 }  // namespace mk::bench

@@ -35,8 +35,10 @@ class Subject {
 
 std::unique_ptr<Subject> make_gemm_subject(Rig& rig, const BenchCase& bench_case);
 std::unique_ptr<Subject> make_moe_subject(Rig& rig, const BenchCase& bench_case);
+std::unique_ptr<Subject> make_attention_subject(Rig& rig, const BenchCase& bench_case);
 
 inline std::unique_ptr<Subject> make_subject(Rig& rig, const BenchCase& bench_case) {
+  if (bench_case.op == OpKind::kRingAttention) return make_attention_subject(rig, bench_case);
   return is_moe(bench_case.op) ? make_moe_subject(rig, bench_case) : make_gemm_subject(rig, bench_case);
 }
 

@@ -207,12 +207,13 @@ struct Shard {
   SequenceOrder order = SequenceOrder::kContiguous;
   int ranks = 1;
   int rank = 0;
-  int64_t rows = 1;  // of the rank
+  int64_t rows = 1;   // of the rank
+  int64_t first = 0;  // position, of the first rank
 
   MK_HD constexpr int64_t position_of(int64_t row) const {
-    if (order == SequenceOrder::kContiguous) return rank * rows + row;
+    if (order == SequenceOrder::kContiguous) return first + rank * rows + row;
     const int64_t half = rows / 2;
-    return row < half ? rank * half + row : (2 * ranks - 1 - rank) * half + (row - half);
+    return first + (row < half ? rank * half + row : (2 * ranks - 1 - rank) * half + (row - half));
   }
 };
 

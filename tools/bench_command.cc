@@ -35,11 +35,15 @@ class Rows {
   OutputFile file_;
 };
 
-// Of all operators those that the flags fit.
+// Of all operators those that the flags fit: whose shape is named, if any is.
 bool fits(OpKind op, const BenchRequest& request) {
   if (request.op != "all") return request.op == bench::name_of(op);
-  if (!bench::is_moe(op)) return request.m || request.moe.is_empty();
-  return request.mode == BenchMode::kShapes && request.dtype == DType::kBf16 && (!request.m || !request.moe.is_empty());
+  const bool names_attention = !request.attention.is_empty();
+  const bool names_moe = !request.moe.is_empty();
+  const bool names_none = !request.m && !names_moe && !names_attention;
+  if (bench::is_gemm(op)) return names_none || request.m;
+  if (request.mode != BenchMode::kShapes || request.dtype != DType::kBf16) return false;
+  return names_none || (bench::is_moe(op) ? names_moe : names_attention);
 }
 
 std::vector<OpKind> ops_of(const BenchRequest& request) {
@@ -53,6 +57,7 @@ std::vector<OpKind> ops_of(const BenchRequest& request) {
 std::vector<BenchCase> shapes_of(OpKind op, const BenchRequest& request) {
   const WorldShape world{request.nodes, request.ranks};
   if (bench::is_moe(op)) return bench::moe_cases(op, world, request.moe);
+  if (op == OpKind::kRingAttention) return bench::attention_cases(world, request.attention);
   if (!request.m) return bench::default_shapes(op, world, request.dtype);
   return {{op, world, *request.m, *request.n, *request.k, request.dtype}};
 }

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <span>
 
+#include "attention_flags.h"
 #include "flags.h"
+#include "ops/attention/attention_positions.h"
 #include "ops/moe/moe_layout.h"
 #include "split_flag.h"
 
@@ -25,8 +27,8 @@ std::string names_of(std::span<const bench::OpKind> ops) {
 std::string op_names() { return names_of(kOpKinds); }
 std::string gemm_names() { return names_of(bench::kGemmKinds); }
 
-bool is_moe_operator(const std::string& name) {
-  return std::ranges::any_of(bench::kMoeKinds, [&](bench::OpKind op) { return name == bench::name_of(op); });
+bool is_one_of(const std::string& name, std::span<const bench::OpKind> ops) {
+  return std::ranges::any_of(ops, [&](bench::OpKind op) { return name == bench::name_of(op); });
 }
 
 void add_moe_flags(CLI::App& bench, bench::MoeWish& wish) {
@@ -37,6 +39,19 @@ void add_moe_flags(CLI::App& bench, bench::MoeWish& wish) {
                       "moe_*: columns of an expert, or of its gate [moe_dispatch_gemm 2048, moe_layer 1024]");
   add_number<int>(bench, "--experts", wish.experts, "moe_*: experts of the world, a multiple of its ranks [8 a rank]");
   add_number<int>(bench, "--topk", wish.topk, "moe_*: experts of a token, at most --experts [8]");
+}
+
+void add_attention_flags(CLI::App& bench, bench::AttentionWish& wish) {
+  add_number<int64_t>(bench, "--seq", wish.seq,
+                      "ring_attention: length of the sequence over all ranks: this shape only [a list: 2048 to 16384 "
+                      "a rank]");
+  add_number<int64_t>(bench, "--heads", wish.heads, "ring_attention: heads of queries, of 128 elements [32]");
+  add_number<int64_t>(bench, "--kv-heads", wish.kv_heads,
+                      "ring_attention: heads of keys and values, a divisor of --heads [a quarter of them]");
+  add_flag(bench, "--mask", "KIND", "ring_attention: full, causal, or window=N [full, and causal]",
+           [&wish](const std::string& text) { wish.mask = mask_of(text); });
+  add_flag(bench, "--layout", "KIND", "ring_attention: contiguous or zigzag [zigzag, for a full mask contiguous]",
+           [&wish](const std::string& text) { wish.order = order_of(text); });
 }
 
 void check_side(const char* flag, int64_t value, int64_t multiple) {
@@ -61,6 +76,41 @@ void check_moe(const BenchRequest& request) {
   check_usage(*wish.topk >= 1 && *wish.topk <= most, "--topk is {}; it must be 1 to {}", *wish.topk, most);
 }
 
+void check_attention(const BenchRequest& request) {
+  const bench::AttentionWish& wish = request.attention;
+  if (wish.heads) check_side("--heads", *wish.heads, 1);
+  if (wish.kv_heads) check_side("--kv-heads", *wish.kv_heads, 1);
+  for (const bench::BenchCase& c : bench::attention_cases({request.nodes, request.ranks}, wish)) {
+    check_usage(c.attention.heads % c.attention.kv_heads == 0, "--heads is {}; it must be a multiple of --kv-heads, {}",
+                c.attention.heads, c.attention.kv_heads);
+    if (wish.seq) check_side("--seq", *wish.seq, attention::pieces_of(c.attention.order) * c.world.size());
+  }
+}
+
+// Flags that name a shape, and whose they are.
+struct ShapeFlags {
+  std::span<const bench::OpKind> ops;
+  bool are_given;
+  const char* one;
+  const char* all;
+};
+
+void check_shape_flags(const BenchRequest& request) {
+  const ShapeFlags kinds[] = {
+      {bench::kGemmKinds, request.m || request.n || request.k, "--m", "--m, --n and --k"},
+      {bench::kMoeKinds, !request.moe.is_empty(), "--tokens and what goes with it",
+       "--tokens, --hidden, --inter, --experts and --topk"},
+      {bench::kAttentionKinds, !request.attention.is_empty(), "--seq and what goes with it",
+       "--seq, --heads, --kv-heads, --mask and --layout"}};
+  const auto own = std::ranges::find_if(kinds, [&](const ShapeFlags& one) { return is_one_of(request.op, one.ops); });
+  for (const ShapeFlags& kind : kinds) {
+    check_usage(!kind.are_given || request.mode == BenchMode::kShapes,
+                "--fixed-cost has a shape of its own: leave {} away", kind.one);
+    if (own == std::end(kinds) || kind.ops.data() == own->ops.data()) continue;
+    check_usage(!kind.are_given, "{} is not for {}; it has {}", kind.one, request.op, own->all);
+  }
+}
+
 }  // namespace
 
 CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
@@ -81,6 +131,7 @@ CLI::App* add_bench_command(CLI::App& app, BenchRequest& request) {
   add_number<int64_t>(*bench, "--n", request.n, "N");
   add_number<int64_t>(*bench, "--k", request.k, "K, length of a rank's sums");
   add_moe_flags(*bench, request.moe);
+  add_attention_flags(*bench, request.attention);
   add_flag(*bench, "--dtype", "TYPE", "bf16, or fp16 where there is --m [bf16]", [&request](const std::string& text) {
     request.dtype = choice("--dtype", text, {DType::kBf16, DType::kFp16});
   });
@@ -124,20 +175,15 @@ void check_bench(const BenchRequest& request) {
   check_usage(named == 0 || named == 3, "--m, --n and --k go together: name all three or none");
   check_usage(!request.fused_only || request.mode == BenchMode::kShapes,
               "--fixed-cost and --fused-only exclude each other");
-  const bool names_shape = named > 0 || !request.moe.is_empty();
-  check_usage(!names_shape || request.mode == BenchMode::kShapes,
-              "--fixed-cost has a shape of its own: leave --m away");
-  if (is_moe_operator(request.op)) {
-    check_usage(named == 0, "--m is not for {}; it has --tokens, --hidden, --inter, --experts and --topk", request.op);
+  check_shape_flags(request);
+  if (request.op != "all" && !is_one_of(request.op, bench::kGemmKinds)) {
     check_usage(request.mode == BenchMode::kShapes, "--fixed-cost is not for {}; it is for {}", request.op,
                 gemm_names());
     check_usage(request.dtype == DType::kBf16, "--dtype is {}; {} is timed in bf16", name_of(request.dtype),
                 request.op);
-  } else if (request.op != "all") {
-    check_usage(request.moe.is_empty(), "--tokens and what goes with it are not for {}; it has --m, --n and --k",
-                request.op);
   }
   check_moe(request);
+  check_attention(request);
   if (named == 0) return;
   check_side("--m", *request.m, size);
   check_side("--n", *request.n, 8);

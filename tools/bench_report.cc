@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "build_info.h"
+#include "report.h"
 
 namespace mk::tools {
 namespace {
@@ -30,8 +31,12 @@ std::string us_text(const std::optional<Timing>& timing) { return timing ? us_te
 std::string world_text(const BenchCase& shape) { return fmt::format("{}x{}", shape.world.nodes, shape.world.ranks); }
 
 std::string shape_text(const BenchCase& shape) {
-  if (!bench::is_moe(shape.op)) {
+  if (bench::is_gemm(shape.op)) {
     return fmt::format("{}x{}x{} {}", shape.m, shape.n, shape.k, name_of(shape.dtype));
+  }
+  if (shape.op == bench::OpKind::kRingAttention) {
+    return fmt::format("{}x{}:{}x{} {} {}", shape.n, shape.attention.heads, shape.attention.kv_heads, shape.k,
+                       mask_text(shape.attention.mask), name_of(shape.dtype));
   }
   return fmt::format("{} of {}x{} E{}k{} {}", shape.moe.tokens, shape.k, shape.n, shape.moe.experts, shape.moe.topk,
                      name_of(shape.dtype));
@@ -61,6 +66,15 @@ Json shape_json(const BenchCase& shape, const std::string& device_name) {
     json["experts"] = shape.moe.experts;
     json["topk"] = shape.moe.topk;
   }
+  if (shape.op == bench::OpKind::kRingAttention) {
+    json["seq"] = shape.n;
+    json["rows"] = shape.m;
+    json["heads"] = shape.attention.heads;
+    json["kv_heads"] = shape.attention.kv_heads;
+    json["head_dim"] = shape.k;
+    json["mask"] = mask_text(shape.attention.mask);
+    json["layout"] = name_of(shape.attention.order);
+  }
   return json;
 }
 
@@ -84,7 +98,7 @@ void add_end(Json& json, const CheckResult& check, const BenchRequest& request) 
 }  // namespace
 
 std::string bench_header() {
-  return fmt::format(kLine, "operator", "world", "MxNxK, or tokens of HxN", "compute", "comm", "bound", "serial",
+  return fmt::format(kLine, "operator", "world", "MxNxK, tokens or length", "compute", "comm", "bound", "serial",
                      "baseline", "fused", "overlap", "vs serial", "vs best", "verdict");
 }
 

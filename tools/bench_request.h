@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "bench/attention_case.h"
 #include "bench/moe_case.h"
 #include "bench/pace_spec.h"
 #include "mkernel/options.h"
@@ -24,7 +25,8 @@ struct BenchRequest {
   std::optional<int64_t> m;  // all three or none: then a list of shapes
   std::optional<int64_t> n;
   std::optional<int64_t> k;
-  bench::MoeWish moe;  // without tokens a list of shapes
+  bench::MoeWish moe;              // without tokens a list of shapes
+  bench::AttentionWish attention;  // without a length a list of shapes
   DType dtype = DType::kBf16;
   int repetitions = 20;
   Split split;  // empty: chosen for the shape

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "attention_flags.h"
 #include "bench_flags.h"
 #include "build_info.h"
 #include "flags.h"
@@ -60,19 +61,6 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
                       "moe_*: rows that a rank may get; what is more is dropped, the last slots first [no limit]");
 }
 
-// "full", "causal" or "window=N".
-AttentionMask mask_of(const std::string& text) {
-  constexpr std::string_view kWindow = "window=";
-  if (!text.starts_with(kWindow)) {
-    check_usage(text == name_of(MaskKind::kFull) || text == name_of(MaskKind::kCausal),
-                "--mask is '{}'; it must be full, causal or window=N", text);
-    return {text == name_of(MaskKind::kFull) ? MaskKind::kFull : MaskKind::kCausal};
-  }
-  const auto window = number<int64_t>("--mask window", text.substr(kWindow.size()));
-  check_usage(window >= 1, "--mask window is {}; it must be at least 1", window);
-  return {MaskKind::kCausal, window};
-}
-
 void add_attention_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(app, "--batch", run.batch, "ring_attention: sequences [1]");
   add_number<int64_t>(app, "--seq", run.seq,
@@ -90,9 +78,7 @@ void add_attention_flags(CLI::App& app, RunRequest& run) {
            [&run](const std::string& text) { run.mask = mask_of(text); });
   add_flag(app, "--layout", "KIND",
            "ring_attention: contiguous, a part of the sequence a rank, or zigzag, two of twice as many [zigzag]",
-           [&run](const std::string& text) {
-             run.layout = choice("--layout", text, {SequenceOrder::kContiguous, SequenceOrder::kZigzag});
-           });
+           [&run](const std::string& text) { run.layout = order_of(text); });
   add_flag(app, "--scale", "X", "ring_attention: what multiplies scores, 1e-6 to 1e6 [1 / the root of --head-dim]",
            [&run](const std::string& text) { run.scale = real("--scale", text); });
   app.add_flag("--sink", run.sink, "ring_attention: each head has a sink, a score without a value")

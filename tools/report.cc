@@ -43,9 +43,13 @@ std::string op_text(const Row& row) {
   return is_backward ? row.op + " bwd" : row.op;
 }
 
+}  // namespace
+
 std::string mask_text(const AttentionMask& mask) {
   return mask.window ? fmt::format("window={}", *mask.window) : name_of(mask.kind);
 }
+
+namespace {
 
 // "2x 512x4:2x32 causal": two sequences of 512 with four heads of queries, two of keys, 32 elements each.
 std::string attention_text(const Row& row) {

@@ -89,6 +89,9 @@ struct Row {
   bool correct() const { return check.wrong == 0; }
 };
 
+// What --mask says of it.
+std::string mask_text(const AttentionMask& mask);
+
 // The flags that say the shape.
 std::string shape_flags(const Row& row);
 

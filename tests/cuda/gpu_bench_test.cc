@@ -2,6 +2,7 @@
 // tests/cuda/gpu_bench_test.cc — the scale model on a GPU: nothing is faster than its links, and all is right.
 #include <gtest/gtest.h>
 
+#include "bench/attention_case.h"
 #include "bench/measure.h"
 #include "bench/moe_case.h"
 #include "bench/round_trip.h"
@@ -58,6 +59,30 @@ INSTANTIATE_TEST_SUITE_P(All, GpuMoeBench,
                            return std::string(name_of(std::get<0>(info.param))) + "_" +
                                   mk::name_of(std::get<1>(info.param));
                          });
+
+class GpuAttentionBench : public testing::TestWithParam<WorldShape> {};
+INSTANTIATE_TEST_SUITE_P(All, GpuAttentionBench, testing::ValuesIn(kGpuBenchWorlds),
+                         [](const auto& info) { return mk::name_of(info.param); });
+
+TEST_P(GpuAttentionBench, AllAreRightAndNoneIsFasterThanTheLinks) {
+  MK_NEEDS_GPU();
+  const WorldShape world = GetParam();
+  MeasureOptions options;
+  options.repetitions = 2;
+  // Keys that end inside a tile; every mask, and a window that leaves some ranks without keys of others.
+  for (const AttentionMask mask :
+       {AttentionMask{}, AttentionMask{MaskKind::kCausal}, AttentionMask{MaskKind::kCausal, 150}}) {
+    for (const SequenceOrder order : {SequenceOrder::kContiguous, SequenceOrder::kZigzag}) {
+      const AttentionWish wish{
+          .seq = 2 * 165 * world.size(), .heads = 4, .kv_heads = 2, .mask = mask, .order = order};
+      const Measurement result = measure(attention_cases(world, wish)[0], options);
+      EXPECT_EQ(result.check.wrong, 0) << name_of(mask.kind) << name_of(order);
+      ASSERT_TRUE(result.fused.has_value()) << result.why_no_fused;
+      EXPECT_GE(result.serial.median_us, result.communication_us);
+      EXPECT_GE(result.fused->median_us, result.communication_us);
+    }
+  }
+}
 
 // 2x1 has no NVLink: what is paced is the network alone.
 TEST(GpuBench, AFusedOperatorIsNoFasterThanItsNetwork) {
