@@ -17,7 +17,7 @@ class CollectBody {
 
   // From sums to the caller: a vector of eight elements for each lane at a time.
   __device__ void finish_keys(Half half, const HeadRow& first, int64_t rows) {
-    m_.finish_writes();
+    m_.finish_copies();
     const BackwardLayout& layout = p_.layout;
     const auto* const from = p_.template resolve<const float4>(layout.collected_at(half, p_.view.rank, 0, first));
     const auto& to = p_.gradients;

@@ -173,9 +173,12 @@ class Sm90Machine {
     }
     crew_.sync();
   }
-  // What this worker has copied and added so far is there for all its threads.
-  __device__ void finish_writes() {
-    finish_copies();
+  // The worker's own copies and additions come before what it reads.  All threads.
+  __device__ void finish_copies() {
+    if (crew_.is_leader() && has_copies_) {
+      copier_.finish();
+      has_copies_ = false;
+    }
     crew_.sync();
   }
 
@@ -260,9 +263,7 @@ class Sm90Machine {
     }
     const uint64_t wanted = position < view_.ring.capacity ? 0 : position - view_.ring.capacity + 1;
     if (!wait_for_room(wanted, subject)) return false;
-    if (crew_.is_leader()) {
-      ring.publish(position, to_command(put, view_.windows));
-    }
+    if (crew_.is_leader()) ring.publish(position, to_command(put, view_.windows));
     crew_.sync();
     return true;
   }
@@ -296,15 +297,6 @@ class Sm90Machine {
   }
 
  private:
-  // The worker's own copies come before what it reads.  All threads.
-  __device__ void finish_copies() {
-    if (crew_.is_leader() && has_copies_) {
-      copier_.finish();
-      has_copies_ = false;
-    }
-    crew_.sync();
-  }
-
   // One fence publishes to all who are told in a row; each costs as much as the way to a peer.  Pairs with the acquire
   // in wait_until.
   __device__ void release() {
@@ -374,7 +366,16 @@ class Sm90Machine {
     FaultRecord& record = view_.fault_record(worker_, part);
     if (SystemAtomics::load_acquire(&record.sealed) != 0) return;
     if (failed_ != nullptr && atomicExch(failed_, 1u) != 0) return;
-    record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch()};
+    record.kind = kind;
+    record.rank = view_.rank;
+    record.role = post_.role;
+    record.worker = post_.index;
+    record.plan = view_.plan;
+    record.signal = signal;
+    record.tile = subject;
+    record.seen = seen;
+    record.wanted = wanted;
+    record.epoch = epoch();
     SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
   }
 
