@@ -11,10 +11,7 @@ int64_t rows_at_once(DeviceKind device) { return device == DeviceKind::kCuda ? 2
 
 // Whether any query of some rows sees any key of others.
 bool see_any(const CheckedAttention& checked, const PlacedRows& queries, const PlacedRows& keys) {
-  const AttentionValues& values = checked.values;
-  const auto seen = [&](int64_t row) {
-    return seen_keys(checked.mask, values.window, values.seq, queries.position_of(row));
-  };
+  const auto seen = [&](int64_t row) { return checked.seen_keys(queries.position_of(row)); };
   return seen(0).first <= keys.position_of(keys.count - 1) && keys.position_of(0) < seen(queries.count - 1).end;
 }
 

@@ -52,10 +52,10 @@ struct PairStep {
 MK_HD constexpr double terms_of_sum(const CheckedAttention& checked, SumsOver over, int64_t query, int64_t key) {
   const AttentionValues& values = checked.values;
   if (over == SumsOver::kKeys) {
-    const KeyRange seen = seen_keys(checked.mask, values.window, values.seq, query);
+    const KeyRange seen = checked.seen_keys(query);
     return static_cast<double>(seen.end - seen.first);
   }
-  const KeyRange seeing = queries_seeing(checked.mask, values.window, values.seq, key);
+  const KeyRange seeing = checked.queries_seeing(key);
   return static_cast<double>((seeing.end - seeing.first) * (values.heads / values.kv_heads));
 }
 

@@ -48,7 +48,7 @@ void pair_typed(const PairStep& step, const CheckedAttention& checked, const Bac
     std::vector<double> scores, products;
     for (int64_t row = first; row < last; ++row) {
       const int64_t position = step.queries.at.position_of(row);
-      const KeyRange seen = seen_keys(checked.mask, values.window, values.seq, position);
+      const KeyRange seen = checked.seen_keys(position);
       multiply_row(row_of<T>(step.queries.q, row), values.dim, keys, num_keys, 0, num_keys, scores);
       multiply_row(row_of<T>(step.queries.dout, row), values.dim, own_values, num_keys, 0, num_keys, products);
       for (int64_t i = 0; i < num_keys; ++i) {
@@ -72,7 +72,7 @@ void log_sums_typed(const Tensor& q, const Tensor& k, const CheckedAttention& ch
   in_parallel(values.seq, values.seq * values.dim, [&](int64_t first, int64_t last) {
     std::vector<double> scores;
     for (int64_t position = first; position < last; ++position) {
-      const KeyRange seen = seen_keys(checked.mask, values.window, values.seq, position);
+      const KeyRange seen = checked.seen_keys(position);
       multiply_row(row_of<T>(q, position), values.dim, keys, values.seq, seen.first, seen.end, scores);
       double maximum = sink;
       for (int64_t i = seen.first; i < seen.end; ++i) maximum = std::fmax(maximum, scores[i] * checked.scale);

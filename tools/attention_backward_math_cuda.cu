@@ -88,8 +88,8 @@ __global__ void __launch_bounds__(kThreads)
   const AttentionValues& values = checked.values;
   const int64_t row = int64_t{blockIdx.x} * kSide;
   const int64_t last = min_of(row + kSide, q.count) - 1;
-  const int64_t first_key = seen_keys(checked.mask, values.window, values.seq, row).first;
-  const int64_t end_key = seen_keys(checked.mask, values.window, values.seq, last).end;
+  const int64_t first_key = checked.seen_keys(row).first;
+  const int64_t end_key = checked.seen_keys(last).end;
   MostAndSum sums[kPerThread];
   for (MostAndSum& one : sums) one = {-INFINITY, 0};
   for (int64_t key = first_key; key < end_key; key += kSide) {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
       const KeyRange seen =
-          seen_keys(checked.mask, values.window, values.seq, row + threadIdx.x / kStride + i * kStride);
+          checked.seen_keys(row + threadIdx.x / kStride + i * kStride);
 #pragma unroll
       for (int j = 0; j < kPerThread; ++j) {
         const int64_t at = key + threadIdx.x % kStride + j * kStride;
@@ -170,7 +170,7 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t query = row + threadIdx.x / kStride + i * kStride;
     if (query >= pairs.queries.count) continue;
     const int64_t position = pairs.queries.position_of(query);
-    const KeyRange seen = seen_keys(checked.mask, values.window, values.seq, position);
+    const KeyRange seen = checked.seen_keys(position);
 #pragma unroll
     for (int j = 0; j < kPerThread; ++j) {
       const int64_t of_key = key + threadIdx.x % kStride + j * kStride;

@@ -23,6 +23,19 @@ struct CheckedAttention {
   MaskKind mask = MaskKind::kFull;
   float scale = 1;
   SinkUse sink = SinkUse::kNone;
+  PackedSequences packed = {};
+
+  // What the query at a position sees, and who sees the key at one.
+  MK_HD constexpr KeyRange seen_keys(int64_t position) const {
+    const KeyRange sequence = packed.of(position, values.seq);
+    if (mask == MaskKind::kFull) return sequence;
+    return {max_of(sequence.first, position - values.window + 1), position + 1};
+  }
+  MK_HD constexpr KeyRange queries_seeing(int64_t position) const {
+    const KeyRange sequence = packed.of(position, values.seq);
+    if (mask == MaskKind::kFull) return sequence;
+    return {position, min_of(sequence.end - position, values.window) + position};
+  }
 };
 
 class AttentionChecker {

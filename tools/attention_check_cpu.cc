@@ -50,7 +50,7 @@ class QueryMath {
   template <class T>
   void attend(const SequenceOfHead& sequence, int64_t batch, int64_t position, int64_t head) {
     const AttentionValues& values = checked_.values;
-    const KeyRange seen = seen_keys(checked_.mask, values.window, values.seq, position);
+    const KeyRange seen = checked_.seen_keys(position);
     const int64_t count = seen.end - seen.first;
     scores_.assign(count, 0.0);
     double elements = 0;

@@ -2,8 +2,11 @@
 // tools/attention_flags.h — values of flags that only attention has.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "flags.h"
 #include "mkernel/ring_attention.h"
@@ -27,6 +30,18 @@ inline AttentionMask mask_of(const std::string& text) {
 // --layout
 inline SequenceOrder order_of(const std::string& text) {
   return choice("--layout", text, {SequenceOrder::kContiguous, SequenceOrder::kZigzag});
+}
+
+// --packed: lengths of sequences, or nothing.
+inline std::vector<int32_t> lengths_of(const std::string& text) {
+  std::vector<int32_t> lengths;
+  for (size_t first = 0; first < text.size();) {
+    const size_t end = std::min(text.find(',', first), text.size());
+    lengths.push_back(number<int32_t>("--packed", text.substr(first, end - first)));
+    check_usage(lengths.back() >= 1, "--packed has a length of {}; it must be at least 1", lengths.back());
+    first = end + 1;
+  }
+  return lengths;
 }
 
 }  // namespace mk::tools

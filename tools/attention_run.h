@@ -42,6 +42,18 @@ struct Heads {
   HeadTensor view;
 };
 
+// Packed sequences where both the host and the device can read them.
+class HeldPacking {
+ public:
+  HeldPacking(runtime::Device& device, const std::vector<int32_t>& cu_seqlens);
+
+  PackedSequences view() const { return {memory_.as<int32_t>(), sequences_}; }
+
+ private:
+  runtime::Buffer memory_;
+  int sequences_;
+};
+
 // Bytes that a rank moves.
 struct AttentionTraffic {
   uint64_t nvlink = 0;

@@ -22,6 +22,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "base/macros.h"
 #include "base/math.h"
@@ -39,6 +40,7 @@ struct AttentionSize {
   int64_t dim = 1;
   float scale = 1;
   AttentionMask mask = {};
+  std::vector<int32_t> cu_seqlens = {};  // of packed sequences, whose batch is 1
 
   // Most keys that a query sees.
   int64_t most_seen() const { return std::min(seq, mask.window.value_or(seq)); }
@@ -222,15 +224,20 @@ struct KeyRange {
   int64_t end = 0;
 };
 
-// What the query at a position sees, and who sees the key at one.  `window` is the sequence if the mask has none.
-MK_HD constexpr KeyRange seen_keys(MaskKind mask, int64_t window, int64_t seq, int64_t position) {
-  if (mask == MaskKind::kFull) return {0, seq};
-  const int64_t first = position - window + 1;
-  return {first > 0 ? first : 0, position + 1};
-}
-MK_HD constexpr KeyRange queries_seeing(MaskKind mask, int64_t window, int64_t seq, int64_t position) {
-  if (mask == MaskKind::kFull) return {0, seq};
-  return {position, window < seq - position ? position + window : seq};
-}
+// Sequences that are packed one after the other: sequence i has positions begins[i] … begins[i + 1] - 1.
+struct PackedSequences {
+  const int32_t* begins = nullptr;  // where the check runs
+  int count = 0;                    // 0: one sequence has all positions
+
+  MK_HD constexpr KeyRange of(int64_t position, int64_t seq) const {
+    if (count == 0) return {0, seq};
+    int low = 0;
+    for (int high = count; high - low > 1;) {
+      const int middle = (low + high) / 2;
+      (begins[middle] <= position ? low : high) = middle;
+    }
+    return {begins[low], begins[low + 1]};
+  }
+};
 
 }  // namespace mk::tools

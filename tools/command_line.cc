@@ -64,7 +64,7 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
 void add_attention_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(app, "--batch", run.batch, "ring_attention: sequences [1]");
   add_number<int64_t>(app, "--seq", run.seq,
-                      "ring_attention: length of a sequence over all ranks, a multiple of their parts " +
+                      "ring_attention: length of a sequence over all ranks, or of all that are --packed; a multiple of their parts " +
                           per_device(&AttentionDefaults::seq));
   add_number<int64_t>(app, "--heads", run.heads,
                       "ring_attention: heads of queries " + per_device(&AttentionDefaults::heads));
@@ -83,10 +83,13 @@ void add_attention_flags(CLI::App& app, RunRequest& run) {
            [&run](const std::string& text) { run.scale = real("--scale", text); });
   app.add_flag("--sink", run.sink, "ring_attention: each head has a sink, a score without a value")
       ->disable_flag_override();
-  app.add_flag_callback(
-         "--packed",
-         [] { throw UsageError("--packed is not there yet; sequences of ring_attention have one length, --seq"); })
-      ->group("");  // not shown
+  app.add_option_function<std::string>(
+         "--packed", [&run](const std::string& text) { run.packed = lengths_of(text); },
+         "ring_attention: sequences of these lengths, separated by commas, one after the other in --seq positions; "
+         "without a value of uneven lengths, as many as --batch [8]")
+      ->type_name("LENGTHS")
+      ->option_text("[LENGTHS]")
+      ->expected(0, 1);
 }
 
 void add_run_flags(CLI::App& app, RunRequest& run) {

@@ -35,7 +35,8 @@ class Runner {
         checker_(make_attention_checker(device_)),
         fields_(*row.attention),
         shape_(attention_shape_of(row, world)),
-        options_(attention_options_of(row, split)) {}
+        options_(attention_options_of(row, split)),
+        packing_(device_, fields_.cu_seqlens) {}
 
   void run() {
     row_.workspace_bytes = ring_attention_workspace_bytes(world_, shape_, options_);  // refuses a bad shape
@@ -47,7 +48,7 @@ class Runner {
         row_, world_, batch, [&](int launch) { return make(launch); }, [&](const LaunchData& data) { queue(data); },
         [&](int launch, const LaunchData& data) { check(launch, data); });
     count_traffic(row_, world_, plan);
-    const auto& layout = plan.layout<attention::Layout>();
+    const auto& layout = plan.layout<attention::KeptLayout>();
     check_traffic(row_, world_, plan, [&](int rank) {
       return AttentionTraffic{attention::nvlink_bytes(layout, rank), attention::network_bytes(layout, rank)};
     });
@@ -115,7 +116,7 @@ class Runner {
     for_each_rank_here(world_, [&](int rank) {
       const RankData& own = of_rank(data, rank);
       const CheckedAttention checked{values, shard_of(row_, world_, rank), fields_.mask.kind, fields_.scale,
-                                     fields_.sink ? SinkUse::kGiven : SinkUse::kNone};
+                                     fields_.sink ? SinkUse::kGiven : SinkUse::kNone, packing_.view()};
       const AttentionTally tally = checker_->check(checked, own.o.view, own.lse.memory.as<float>());
       row_.check.add(CheckResult::of(tally.o));
       row_.check.add(CheckResult::of(tally.lse));
@@ -134,6 +135,7 @@ class Runner {
   const AttentionFields fields_;
   const RingAttentionShape shape_;
   const RingAttentionOptions options_;
+  const HeldPacking packing_;
 };
 
 }  // namespace

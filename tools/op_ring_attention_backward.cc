@@ -42,7 +42,8 @@ class Runner {
         filler_(make_attention_checker(device_)),
         fields_(*row.attention),
         shape_(attention_shape_of(row, world)),
-        options_(attention_options_of(row, split)) {}
+        options_(attention_options_of(row, split)),
+        packing_(device_, fields_.cu_seqlens) {}
 
   void run() {
     row_.workspace_bytes = ring_attention_backward_workspace_bytes(world_, shape_, options_);  // refuses a bad shape
@@ -56,7 +57,7 @@ class Runner {
         [&](const LaunchData& data) { queue(data); },
         [&](int launch, const LaunchData& data) { check(checker, launch, data); });
     count_traffic(row_, world_, plan);
-    const auto& layout = plan.layout<attention::BackwardLayout>();
+    const auto& layout = plan.layout<attention::KeptBackwardLayout>();
     check_traffic(row_, world_, plan, [&](int rank) {
       return AttentionTraffic{attention::backward_nvlink_bytes(layout, rank),
                               attention::backward_network_bytes(layout, rank)};
@@ -69,7 +70,7 @@ class Runner {
 
   CheckedAttention checked_of(int launch, int rank) const {
     return {attention_values_for(attention_size_of(row_), row_.seed, launch), shard_of(row_, world_, rank),
-            fields_.mask.kind, fields_.scale, fields_.sink ? SinkUse::kGiven : SinkUse::kNone};
+            fields_.mask.kind, fields_.scale, fields_.sink ? SinkUse::kGiven : SinkUse::kNone, packing_.view()};
   }
 
   LaunchMemory memory() const {
@@ -178,6 +179,7 @@ class Runner {
   const AttentionFields fields_;
   const RingAttentionShape shape_;
   const RingAttentionOptions options_;
+  const HeldPacking packing_;
 };
 
 }  // namespace

@@ -51,11 +51,22 @@ std::string mask_text(const AttentionMask& mask) {
 
 namespace {
 
-// "2x 512x4:2x32 causal": two sequences of 512 with four heads of queries, two of keys, 32 elements each.
+// --packed, with what follows it.
+std::string packed_flag(const std::vector<int32_t>& cu_seqlens) {
+  std::string lengths;
+  for (size_t i = 1; i < cu_seqlens.size(); ++i) {
+    lengths += fmt::format("{}{}", i == 1 ? " --packed " : ",", cu_seqlens[i] - cu_seqlens[i - 1]);
+  }
+  return lengths;
+}
+
+// "2x 512x4:2x32 causal": two sequences of 512 with four heads of queries, two of keys, 32 elements each.  "9 in 512x…":
+// nine that are packed.
 std::string attention_text(const Row& row) {
   const AttentionFields& fields = *row.attention;
   const std::string batch = fields.batch > 1 ? fmt::format("{}x ", fields.batch) : "";
-  return fmt::format("{}{}x{}:{}x{} {} {}", batch, fields.seq, fields.heads, fields.kv_heads, row.k,
+  const std::string packed = fields.cu_seqlens.empty() ? "" : fmt::format("{} in ", fields.cu_seqlens.size() - 1);
+  return fmt::format("{}{}{}x{}:{}x{} {} {}", packed, batch, fields.seq, fields.heads, fields.kv_heads, row.k,
                      mask_text(fields.mask), name_of(row.dtype));
 }
 
@@ -72,9 +83,9 @@ std::string shape_flags(const Row& row) {
   if (row.attention) {
     const AttentionFields& fields = *row.attention;
     return fmt::format(
-        "--batch {} --seq {} --heads {} --kv-heads {} --head-dim {} --mask {} --layout {} --scale {}{} --direction {}",
+        "--batch {} --seq {} --heads {} --kv-heads {} --head-dim {} --mask {} --layout {} --scale {}{}{} --direction {}",
         fields.batch, fields.seq, fields.heads, fields.kv_heads, row.k, mask_text(fields.mask), name_of(fields.layout),
-        fields.scale, fields.sink ? " --sink" : "", name_of(fields.direction));
+        fields.scale, fields.sink ? " --sink" : "", packed_flag(fields.cu_seqlens), name_of(fields.direction));
   }
   if (!row.moe) return fmt::format("--m {} --n {} --k {}", row.m, row.n, row.k);
   const std::string room = row.moe->max_rows ? fmt::format(" --max-rows {}", *row.moe->max_rows) : "";

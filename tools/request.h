@@ -56,6 +56,7 @@ struct RunRequest {
   SequenceOrder layout = SequenceOrder::kZigzag;
   std::optional<float> scale;  // where empty: 1 / √head_dim
   bool sink = false;
+  std::optional<std::vector<int32_t>> packed;  // lengths of sequences; none: drawn
   DType dtype = DType::kBf16;
   std::optional<int> launches;
   Split split;  // empty: chosen for the shape

@@ -70,10 +70,15 @@ struct RingAttentionOptions {
   SequenceOrder order = SequenceOrder::kContiguous;
   std::optional<float> scale = {};  // of scores; empty: 1 / √dim
   Split split = {};                 // empty: chosen for the shape
+  // Not empty: sequences of any lengths are packed one after the other into the positions of all ranks, and a query sees
+  // keys of its own sequence only.  On the host: where each sequence begins, and then where the last one ends, so
+  // 0, …, rows · ranks.  The tensors' batch is 1.
+  std::span<const int32_t> cu_seqlens = {};
 };
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at
-// once.  The first call for a shape allocates its workspace; later calls only launch.  Two runs give the same bits.
+// once.  The first call for a shape allocates its workspace; later calls only launch.  Each packing is a shape.  Two
+// runs give the same bits.
 void ring_attention(World& world, std::span<const RingAttentionArgs> args, const RingAttentionOptions& options = {});
 
 // What a workspace depends on.

@@ -15,11 +15,6 @@ namespace {
 
 using tools::AttentionTensor;
 
-bool is_visible(const AttentionMask& mask, int64_t query, int64_t key) {
-  if (mask.kind == MaskKind::kFull) return true;
-  return key <= query && (!mask.window.has_value() || query - key < *mask.window);
-}
-
 double dot(const float* a, const float* b, int64_t dim) {
   double sum = 0;
   for (int64_t d = 0; d < dim; ++d) sum += static_cast<double>(a[d]) * b[d];
@@ -56,7 +51,7 @@ AttentionBackwardData::AttentionBackwardData(const AttentionCase& at, uint64_t s
   }
   for (int64_t key = 0; key < at.seq(); ++key) {
     int64_t& seeing = queries_seeing_.emplace_back(0);
-    for (int64_t query = 0; query < at.seq(); ++query) seeing += is_visible(at.form.mask, query, key) ? 1 : 0;
+    for (int64_t query = 0; query < at.seq(); ++query) seeing += sees(at.form, at.seq(), query, key) ? 1 : 0;
   }
   dq_.resize(q_.elements.size());
   dk_.resize(k_.elements.size());
@@ -117,7 +112,7 @@ AttentionBackwardData::Query AttentionBackwardData::query_at(int64_t batch, int6
   tools::SoftmaxSums sums;
   sums.maximum = at_.sinks == Sinks::kGiven ? sinks_[head] : -std::numeric_limits<double>::infinity();
   for (int64_t key = 0; key < at_.seq(); ++key) {
-    if (!is_visible(at_.form.mask, position, key)) continue;
+    if (!sees(at_.form, at_.seq(), position, key)) continue;
     query.keys.push_back(key);
     query.scores.push_back(dot(q, k_.row(batch, key, query.kv_head), shape.dim) * scale_);
     sums.maximum = std::max(sums.maximum, query.scores.back());

@@ -60,12 +60,12 @@ INSTANTIATE_TEST_SUITE_P(Worlds, AttentionBackwardLedger,
                          joined_names);
 
 // Keys of `source` that queries of some ranks see, found position by position.
-int64_t keys_seen(const BackwardLayout& layout, std::span<const int> ranks, int source) {
+int64_t keys_seen(const BackwardLayout& layout, const AttentionForm& form, std::span<const int> ranks, int source) {
   const auto sees = [&](int rank, int64_t key) {
     for (int piece = 0; piece < layout.pieces(); ++piece) {
       const Range queries = layout.positions_of(rank, piece);
       for (int64_t q = queries.first; q < queries.first + queries.count; ++q) {
-        if (layout.mask.sees(q, key)) return true;
+        if (mk::test::sees(form, layout.rows * layout.world.size(), q, key)) return true;
       }
     }
     return false;
@@ -73,15 +73,19 @@ int64_t keys_seen(const BackwardLayout& layout, std::span<const int> ranks, int 
   int64_t seen = 0;
   for (int piece = 0; piece < layout.pieces(); ++piece) {
     const Range keys = layout.positions_of(source, piece);
+    int64_t of_piece = 0;
     for (int64_t key = keys.first; key < keys.first + keys.count; ++key) {
-      seen += std::ranges::any_of(ranks, [&](int rank) { return sees(rank, key); });
+      of_piece += std::ranges::any_of(ranks, [&](int rank) { return sees(rank, key); });
     }
+    // Of two pieces of packed sequences with a full mask, all rows or none.
+    const bool is_whole = form.packing != 0 && form.mask.kind == MaskKind::kFull && layout.pieces() == 2;
+    seen += is_whole && of_piece > 0 ? keys.count : of_piece;
   }
   return seen;
 }
 
 // What a rank moves, keys and gradients: inside its node, and to other nodes.
-std::pair<int64_t, int64_t> bytes_due(const BackwardLayout& layout, int rank) {
+std::pair<int64_t, int64_t> bytes_due(const BackwardLayout& layout, const AttentionForm& form, int rank) {
   const WorldShape& world = layout.world;
   const int64_t of_keys = 2 * layout.batch * layout.key_row_bytes();
   const int64_t of_gradients = int64_t{2} * layout.batch * layout.kv_heads * layout.dim * 4;
@@ -94,13 +98,13 @@ std::pair<int64_t, int64_t> bytes_due(const BackwardLayout& layout, int rank) {
       const int peer = world.rank_at(world.node_of(rank), local);
       peers.push_back(peer);
       if (peer == rank) continue;
-      in_node += of_keys * keys_seen(layout, std::vector{peer}, source);
-      in_node += of_gradients * keys_seen(layout, std::vector{rank}, world.rank_at(node, local));
+      in_node += of_keys * keys_seen(layout, form, std::vector{peer}, source);
+      in_node += of_gradients * keys_seen(layout, form, std::vector{rank}, world.rank_at(node, local));
     }
     if (node == world.node_of(rank)) continue;
     std::vector<int> theirs;
     for (int local = 0; local < world.ranks; ++local) theirs.push_back(world.rank_at(node, local));
-    across += of_keys * keys_seen(layout, theirs, rank) + of_gradients * keys_seen(layout, peers, source);
+    across += of_keys * keys_seen(layout, form, theirs, rank) + of_gradients * keys_seen(layout, form, peers, source);
   }
   return {in_node, across};
 }
@@ -116,7 +120,7 @@ TEST_P(AttentionBackwardLedger, BalancesAndMovesOnlyWhatIsNeeded) {
   for (const auto& [rows, others, compute, slots, share_rows] :
        {LedgerCut{10, 1, 1, 1, 2}, LedgerCut{2, 2, 3, 2, 3}, LedgerCut{10, 3, 2, 3, 16}}) {
     const attention::Problem problem = attention_problem(world, form, rows, 2, 4, 2);
-    const BackwardLayout layout = attention::make_backward_layout(problem,
+    const auto layout = attention::make_backward_layout(problem,
                                                                   {.block_rows = 2,
                                                                    .key_rows = 4,
                                                                    .part_bytes = 72,
@@ -128,7 +132,7 @@ TEST_P(AttentionBackwardLedger, BalancesAndMovesOnlyWhatIsNeeded) {
     const ledger::Ledger ledger = walk<LedgerMachine>(layout, kLaunches);
     ASSERT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
     for (int rank = 0; rank < world.size(); ++rank) {
-      const auto [in_node, across] = bytes_due(layout, rank);
+      const auto [in_node, across] = bytes_due(layout, form, rank);
       EXPECT_EQ(ledger.nvlink_bytes(rank), static_cast<uint64_t>(kLaunches * in_node)) << rank;
       EXPECT_EQ(ledger.network_bytes(rank), static_cast<uint64_t>(kLaunches * across)) << rank;
       EXPECT_EQ(attention::backward_nvlink_bytes(layout, rank), static_cast<uint64_t>(in_node)) << rank;
@@ -141,24 +145,25 @@ TEST_P(AttentionBackwardLedger, BalancesAndMovesOnlyWhatIsNeeded) {
 TEST_P(AttentionBackwardLedger, TilesAndBlocksAgreeOnWhoSeesWhom) {
   const auto& [world, form] = GetParam();
   const attention::Problem problem = attention_problem(world, form, 14, 1, 1, 1);
-  const BackwardLayout layout =
+  const int64_t seq = 14 * world.size();
+  const auto layout =
       attention::make_backward_layout(problem, {.block_rows = 3, .key_rows = 4}, backward_roster(world, 1, 2));
   for (int rank = 0; rank < world.size(); ++rank) {
     for (int step = 0; step < layout.num_steps(); ++step) {
       for (int64_t number = 0; number < layout.num_key_tiles(rank, step); ++number) {
         const KeyTile tile = layout.key_tile_at(rank, step, number);
-        for (int at = 0; at < layout.num_blocks(); ++at) {
+        for (int at = 0; at < layout.num_blocks(rank); ++at) {
           const QueryBlock block = layout.block_at(rank, at);
           bool sees = false;
           for (int64_t q = 0; q < block.rows.count; ++q) {
             for (int64_t key = 0; key < tile.rows.count; ++key) {
-              sees = sees || layout.mask.sees(block.position + q, tile.position + key);
+              sees = sees || mk::test::sees(form, seq, block.position + q, tile.position + key);
             }
           }
-          const int piece = at / layout.tiles_of_piece % layout.pieces();
+          const int piece = block.rows.first < layout.piece_rows() ? 0 : 1;
           const auto blocks = layout.blocks_that_see(rank, piece, tile);
           const auto tiles = layout.tiles_seen_by(rank, block, step, tile.piece);
-          const int index = at % layout.tiles_of_piece;
+          const int index = at - layout.first_block(rank, 0, 0, piece);
           EXPECT_EQ(blocks.begin <= index && index < blocks.end, sees) << rank << " " << step << " " << number;
           EXPECT_EQ(tiles.begin <= tile.index && tile.index < tiles.end, sees) << rank << " " << step << " " << number;
         }

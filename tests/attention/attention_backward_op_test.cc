@@ -93,6 +93,22 @@ TEST_P(AttentionBackwardOp, IsRightWithEveryShapeAndMask) {
   }
 }
 
+// Sequences of one query, shorter than the world, and longer than a rank's rows; ends inside tiles and at them.
+TEST_P(AttentionBackwardOp, PackedSequencesAreRight) {
+  int turn = shape.size();
+  for (const uint64_t packing : {1, 2, 3}) {
+    for (const AttentionMask& mask :
+         {AttentionMask{}, AttentionMask{MaskKind::kCausal}, AttentionMask{MaskKind::kCausal, 5}}) {
+      const int64_t rows = shape.size() > 4 ? 7 : 19;
+      AttentionCase at = backward_case(shape, order, {1, rows, 4, 2, 8, kDTypes[++turn % std::size(kDTypes)]});
+      at.form.mask = mask;
+      at.form.packing = packing;
+      if (turn % 2 == 0) at.sinks = Sinks::kGiven;
+      EXPECT_TRUE(differentiates_right(world, at, 2, seed_of(turn, packing)));
+    }
+  }
+}
+
 // o and lse as our forward pass leaves them, in a launch that is queued before; three of each in a row.
 TEST_P(AttentionBackwardOp, IsRightBehindTheForwardPass) {
   int turn = shape.size();
@@ -136,7 +152,7 @@ TEST_P(AttentionBackwardOp, BytesOnTheLinksAreWhatTheFormulaSays) {
     EXPECT_TRUE(differentiates_right(fresh, at, kLaunches, 3));
     const runtime::Plan& plan =
         attention::backward_plan_for(fresh.state(), {shape, at.shape, mask, order, at.scale}, {});
-    const auto& layout = plan.layout<BackwardLayout>();
+    const auto& layout = plan.layout<attention::KeptBackwardLayout>();
     uint64_t all = 0;
     for (int rank = 0; rank < shape.size(); ++rank) {
       const uint64_t nvlink = attention::backward_nvlink_bytes(layout, rank);

@@ -43,6 +43,8 @@ class AttentionBackwardSim {
     form.order = draw(2) == 1 ? SequenceOrder::kContiguous : SequenceOrder::kZigzag;
     form.mask.kind = draw(3) == 1 ? MaskKind::kFull : MaskKind::kCausal;
     if (form.mask.kind == MaskKind::kCausal && draw(2) == 1) form.mask.window = draw(20);
+    if (draw(3) == 1) form.packing = draw(100);
+    form_ = form;
     const int kv_heads = draw(2);
     problem_ = attention_problem(world, form, 2 * draw(5), draw(2), kv_heads * draw(2), kv_heads, draw(2));
     const attention::BackwardCut cut{.block_rows = draw(4),
@@ -153,7 +155,7 @@ class AttentionBackwardSim {
     double sum = 0;
     for (int source = 0; source < layout_.world.size(); ++source) {
       for (int64_t key = 0; key < shape.rows; ++key) {
-        if (!layout_.mask.sees(position(rank, row), position(source, key))) continue;
+        if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key))) continue;
         const int64_t of_key = ((batch * shape.rows + key) * shape.kv_heads + kv_head) * shape.dim;
         double score = 0;
         for (int64_t d = 0; d < shape.dim; ++d) score += double{own.q[at + d]} * all[source].k[of_key + d];
@@ -202,8 +204,9 @@ class AttentionBackwardSim {
   }
 
   sim::Random random_;
+  AttentionForm form_;
   attention::Problem problem_;
-  BackwardLayout layout_;
+  attention::KeptBackwardLayout layout_;
   int num_launches_ = 0;
   std::map<uint64_t, std::vector<RankLaunch>> launches_;
 };

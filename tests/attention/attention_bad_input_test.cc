@@ -187,6 +187,24 @@ TYPED_TEST(AttentionBadInput, OptionsAreRefusedByName) {
   }
 }
 
+// Two ranks with six rows each have twelve positions.
+TYPED_TEST(AttentionBadInput, PackingsAreRefusedByEntry) {
+  const auto refuses_packing = [this](std::string_view sentence, std::vector<int32_t> ends, int64_t batch = 1) {
+    return this->refuses_call(sentence, {}, [&](auto& args, auto& options) {
+      options.cu_seqlens = ends;
+      for (auto& own : args) TestFixture::reshape(own, {batch, 6, 4, 2, 8, DType::kFp32});
+    });
+  };
+  EXPECT_TRUE(refuses_packing("cu_seqlens has 1 entries", {0}));
+  EXPECT_TRUE(refuses_packing("cu_seqlens[0] is 1; it must be 0", {1, 12}));
+  EXPECT_TRUE(refuses_packing("cu_seqlens[2] is 5; it must be above cu_seqlens[1], 5", {0, 5, 5, 12}));
+  EXPECT_TRUE(refuses_packing("cu_seqlens[2] is 4; it must be above cu_seqlens[1], 5", {0, 5, 4, 12}));
+  EXPECT_TRUE(refuses_packing("cu_seqlens[1] is -3; it must be above cu_seqlens[0], 0", {0, -3, 12}));
+  EXPECT_TRUE(refuses_packing("cu_seqlens ends at 6; it must end at 12: 6 rows of each of 2 ranks", {0, 3, 6}));
+  EXPECT_TRUE(refuses_packing("cu_seqlens ends at 13; it must end at 12", {0, 3, 13}));
+  EXPECT_TRUE(refuses_packing("batch is 2; packed sequences have a batch of 1", {0, 3, 12}, 2));
+}
+
 TYPED_TEST(AttentionBadInput, ZigzagNeedsRowsInPairs) {
   EXPECT_TRUE(this->refuses_call("rows is 5", {"kZigzag", "multiple of 2"}, [](auto& args, auto& options) {
     options.order = SequenceOrder::kZigzag;

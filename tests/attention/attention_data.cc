@@ -21,11 +21,6 @@ tools::AttentionValues values_for(const AttentionCase& at, float scale, uint64_t
       {shape.batch, at.seq(), shape.heads, shape.kv_heads, shape.dim, scale, at.form.mask}, seed, launch);
 }
 
-bool sees(const AttentionMask& mask, int64_t query, int64_t key) {
-  if (mask.kind == MaskKind::kFull) return true;
-  return key <= query && (!mask.window.has_value() || query - key < *mask.window);
-}
-
 std::vector<float> floats_of(const HeadValues& values) {
   std::vector<float> floats;
   tools::with_host_type(values.dtype, [&]<class T>() {
@@ -161,7 +156,7 @@ testing::AssertionResult AttentionData::is_right(const Query& query, const float
   const int64_t sequence = query.batch * shape.kv_heads + query.head * shape.kv_heads / shape.heads;
   std::vector<int64_t> visible;
   for (int64_t key = 0; key < at_.seq(); ++key) {
-    if (sees(at_.form.mask, query.position, key)) visible.push_back(key);
+    if (sees(at_.form, at_.seq(), query.position, key)) visible.push_back(key);
   }
   std::optional<double> sink;
   if (at_.sinks == Sinks::kGiven) sink = sinks_[query.head];

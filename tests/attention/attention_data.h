@@ -26,7 +26,9 @@ struct AttentionCase {
   Sinks sinks = Sinks::kNone;
   std::optional<float> scale = {};
 
-  RingAttentionOptions options(const Split& split = {}) const { return {form.mask, form.order, scale, split}; }
+  RingAttentionOptions options(const Split& split = {}) const {
+    return {form.mask, form.order, scale, split, packed_ends(form, seq())};
+  }
   int64_t seq() const { return world.size() * shape.rows; }
 };
 

@@ -53,22 +53,27 @@ INSTANTIATE_TEST_SUITE_P(Worlds, AttentionLedger,
                          joined_names);
 
 // Rows that a rank needs of another, found position by position.
-int64_t rows_seen(const Layout& layout, std::span<const int> queries, int source) {
+int64_t rows_seen(const Layout& layout, const AttentionForm& form, std::span<const int> queries, int source) {
+  const int64_t seq = layout.rows * layout.world.size();
   int64_t rows = 0;
   for (int piece = 0; piece < layout.pieces(); ++piece) {
     const Range keys = layout.positions_of(source, piece);
+    int64_t of_piece = 0;
     for (int64_t key = keys.first; key < keys.first + keys.count; ++key) {
       const bool is_seen = std::ranges::any_of(queries, [&](int rank) {
         for (int own = 0; own < layout.pieces(); ++own) {
           const Range positions = layout.positions_of(rank, own);
           for (int64_t q = positions.first; q < positions.first + positions.count; ++q) {
-            if (layout.mask.sees(q, key)) return true;
+            if (sees(form, seq, q, key)) return true;
           }
         }
         return false;
       });
-      rows += is_seen;
+      of_piece += is_seen;
     }
+    // Of two pieces of packed sequences with a full mask, all rows or none.
+    const bool is_whole = form.packing != 0 && form.mask.kind == MaskKind::kFull && layout.pieces() == 2;
+    rows += is_whole && of_piece > 0 ? keys.count : of_piece;
   }
   return rows;
 }
@@ -79,7 +84,7 @@ TEST_P(AttentionLedger, BalancesAndMovesOnlyWhatIsNeeded) {
     for (const auto& [intra, send, keep, compute, slots] :
          {std::tuple{1, 1, 1, 1, 1}, std::tuple{3, 2, 2, 3, 2}, std::tuple{2, 3, 1, 2, 3}}) {
       const attention::Problem problem = attention_problem(world, form, rows);
-      const Layout layout = attention::make_layout(
+      const auto layout = attention::make_layout(
           problem, {.tile_rows = 4, .part_bytes = 72, .chunks_of_piece = 2, .heads_together = 3, .slots = slots},
           attention_roster(world, intra, send, keep, compute));
       const ledger::Ledger ledger = walk<LedgerMachine>(layout, 3);
@@ -93,10 +98,10 @@ TEST_P(AttentionLedger, BalancesAndMovesOnlyWhatIsNeeded) {
           std::vector<int> all;
           for (int local = 0; local < world.ranks; ++local) {
             const int peer = world.rank_at(world.node_of(rank), local);
-            if (peer != rank) in_node += rows_seen(layout, std::vector{peer}, source);
+            if (peer != rank) in_node += rows_seen(layout, form, std::vector{peer}, source);
             all.push_back(world.rank_at(node, local));
           }
-          if (node != world.node_of(rank)) across += rows_seen(layout, all, rank);
+          if (node != world.node_of(rank)) across += rows_seen(layout, form, all, rank);
         }
         EXPECT_EQ(ledger.nvlink_bytes(rank), 3 * in_node * row_bytes) << rank;
         EXPECT_EQ(ledger.network_bytes(rank), 3 * across * row_bytes) << rank;
@@ -152,7 +157,7 @@ TEST(AttentionBalance, ZigzagGivesEveryRankAsMuchToDo) {
       std::vector<int64_t> work;
       for (int rank = 0; rank < world.size(); ++rank) {
         int64_t keys = 0;
-        for (int64_t number = 0; number < layout.num_tiles(); ++number) {
+        for (int64_t number = 0; number < layout.num_tiles(rank); ++number) {
           for (int source = 0; source < world.size(); ++source) {
             for (int piece = 0; piece < 2; ++piece) {
               const attention::QueryTile tile = layout.tile_at(rank, number);

@@ -65,6 +65,38 @@ TEST_P(AttentionOp, IsRightWithEveryMask) {
   }
 }
 
+// Sequences of one query, shorter than the world, and longer than a rank's rows; ends inside tiles and at them.
+TEST_P(AttentionOp, PackedSequencesAreRight) {
+  int turn = shape.size();
+  for (const uint64_t packing : {1, 2, 3}) {
+    for (const AttentionMask& mask :
+         {AttentionMask{}, AttentionMask{MaskKind::kCausal}, AttentionMask{MaskKind::kCausal, 5}}) {
+      RingAttentionShape of = kShapes[++turn % std::size(kShapes)];
+      of.batch = 1;
+      of.rows *= 2;
+      AttentionCase at = case_of(shape, order, of);
+      at.form.mask = mask;
+      at.form.packing = packing;
+      if (turn % 2 == 0) at.sinks = Sinks::kGiven;
+      EXPECT_TRUE(attends_right(world, at, 2, seed_of(turn, packing)));
+    }
+  }
+}
+
+// New lengths with every call.
+TEST_P(AttentionOp, PackingsMayFollowEachOther) {
+  std::vector<RingAttentionLaunch> queued;
+  for (uint64_t launch = 0; launch < 8; ++launch) {
+    AttentionCase at = case_of(shape, order, {1, 20, 4, 2, 8, DType::kFp16});
+    at.form.mask = {MaskKind::kCausal};
+    at.form.packing = 1 + launch % 5;
+    queued.emplace_back(world, at, 5, launch);
+  }
+  for (RingAttentionLaunch& launch : queued) launch.enqueue(world);
+  world.synchronize();
+  for (const RingAttentionLaunch& launch : queued) EXPECT_TRUE(launch.is_right());
+}
+
 class AttentionSplits : public testing::TestWithParam<std::tuple<WorldShape, SequenceOrder>> {};
 INSTANTIATE_TEST_SUITE_P(Worlds, AttentionSplits,
                          testing::Combine(testing::Values(WorldShape{1, 3}, WorldShape{2, 3}, WorldShape{3, 2}),

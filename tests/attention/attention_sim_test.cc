@@ -44,6 +44,8 @@ class AttentionSim {
     form.order = draw(2) == 1 ? SequenceOrder::kContiguous : SequenceOrder::kZigzag;
     form.mask.kind = draw(3) == 1 ? MaskKind::kFull : MaskKind::kCausal;
     if (form.mask.kind == MaskKind::kCausal && draw(2) == 1) form.mask.window = draw(20);
+    if (draw(3) == 1) form.packing = draw(100);
+    form_ = form;
     const int kv_heads = draw(2);
     problem_ = attention_problem(world, form, 2 * draw(6), draw(2), kv_heads * draw(2), kv_heads, draw(3));
     const attention::Cut cut{.tile_rows = draw(5),
@@ -134,7 +136,7 @@ class AttentionSim {
     for (int source = 0; source < layout_.world.size(); ++source) {
       const RankLaunch& theirs = launch(source, epoch);
       for (int64_t key = 0; key < shape.rows; ++key) {
-        if (!layout_.mask.sees(position(rank, row), position(source, key))) continue;
+        if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key))) continue;
         const int64_t at = ((batch * shape.rows + key) * shape.kv_heads + kv_head) * shape.dim;
         const float* const q = own.q.data() + ((batch * shape.rows + row) * shape.heads + head) * shape.dim;
         double score = 0;
@@ -174,8 +176,9 @@ class AttentionSim {
   }
 
   sim::Random random_;
+  AttentionForm form_;
   attention::Problem problem_;
-  Layout layout_;
+  attention::KeptLayout layout_;
   int num_launches_ = 0;
   std::map<std::pair<int, uint64_t>, RankLaunch> launches_;
 };

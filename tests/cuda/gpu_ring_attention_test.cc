@@ -118,6 +118,25 @@ TEST_P(GpuAttention, IsRightWithEveryMask) {
   }
 }
 
+// Sequences of one query, of less than a tile, and of several; they end inside tiles and pieces.
+TEST_P(GpuAttention, PackedSequencesAreRight) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(shape);
+  int turn = shape.size();
+  for (const uint64_t packing : {1, 2}) {
+    for (const AttentionMask& mask :
+         {AttentionMask{}, AttentionMask{MaskKind::kCausal}, AttentionMask{MaskKind::kCausal, 100}}) {
+      const size_t shapes = shape.size() > 4 ? kSmallShapes : std::size(kShapes);
+      AttentionCase at = gpu_case(shape, order, kShapes[++turn % shapes]);
+      at.shape.batch = 1;
+      at.form.mask = mask;
+      at.form.packing = packing;
+      if (turn % 2 == 0) at.sinks = Sinks::kGiven;
+      EXPECT_TRUE(runs_right(world, at, 2, seed_of(turn, packing)));
+    }
+  }
+}
+
 // Every shape with masks that all engine configurations serve.
 TEST(GpuAttentionShapes, AreRight) {
   MK_NEEDS_GPU();

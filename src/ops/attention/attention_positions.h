@@ -38,11 +38,14 @@ struct SeenKeys {
     const int64_t end = min_of(keys.first + keys.count, queries.first + queries.count);
     return {first, max_of<int64_t>(0, end - first)};
   }
-  // Whether every one of `queries` sees all `keys`.
-  MK_HD constexpr bool sees_all(const Range& queries, const Range& keys) const {
-    return kind == MaskKind::kFull ||
-           (keys.first + keys.count - 1 <= queries.first && queries.first + queries.count - 1 - keys.first < window);
-  }
 };
+
+// From the first of both to the last.
+MK_HD constexpr Range around(const Range& a, const Range& b) {
+  if (a.count == 0) return b;
+  if (b.count == 0) return a;
+  const int64_t first = min_of(a.first, b.first);
+  return {first, max_of(a.first + a.count, b.first + b.count) - first};
+}
 
 }  // namespace mk::attention

@@ -16,11 +16,11 @@ namespace mk {
 namespace attention {
 namespace {
 
-Layout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
+KeptLayout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
   return make_layout(problem, cut_on(device.kind(), problem), choose_roles(problem.world, split, seats_of(device)));
 }
 
-runtime::PlanSpec spec_of(const Layout& layout) {
+runtime::PlanSpec spec_of(const KeptLayout& layout) {
   runtime::PlanSpec spec = plan_spec(layout);
   spec.names.is_inner = [layout](uint32_t signal) { return layout.is_inner(signal); };
   return spec;
@@ -63,8 +63,11 @@ Cut cut_on(DeviceKind device, const Problem& problem) {
 }
 
 runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
-  const Layout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
-  return world.plan(plan_key(problem, in_words(Layout::kRoles, layout.roles)), [&] { return spec_of(layout); });
+  KeptLayout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
+  return world.plan(plan_key(problem, in_words(Layout::kRoles, layout.roles)), [&] {
+    layout.keep_on(world.device());
+    return spec_of(layout);
+  });
 }
 
 RankView view_of(const runtime::Plan& plan, int rank, const RingAttentionArgs& args) {
@@ -82,12 +85,12 @@ Operands operands_of(const Problem& problem, const RingAttentionArgs& args) {
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
                  const RingAttentionArgs& args) {
   const RankView view = view_of(plan, rank, args);
-  const Layout& layout = plan.layout<Layout>();
+  const auto& layout = plan.layout<KeptLayout>();
   const Operands operands = operands_of(problem, args);
   const DType dtype = problem.shape.dtype;
   if (world.device().kind() == DeviceKind::kCuda) {
     const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
-    return launch_gpu(layout, view, plan, operands, dtype, stream);
+    return launch_gpu(layout.on_device(), view, plan, operands, dtype, stream);
   }
   launch_on_host(world, view, layout.roles, [&layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
     switch (dtype) {
@@ -117,7 +120,8 @@ void ring_attention(World& world, std::span<const RingAttentionArgs> args, const
 
 int64_t ring_attention_workspace_bytes(const World& world, const RingAttentionShape& shape,
                                        const RingAttentionOptions& options) {
-  const attention::Problem problem{world.state().shape(), shape, options.mask, options.order, options.scale};
+  const attention::Problem problem{world.state().shape(), shape, options.mask, options.order, options.scale,
+                                   {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
   attention::check_problem(problem, world.device());
   return static_cast<int64_t>(runtime::workspace_bytes(
       attention::spec_of(attention::layout_on(world.state().device(), problem, options.split))));

@@ -16,12 +16,12 @@ namespace mk {
 namespace attention {
 namespace {
 
-BackwardLayout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
+KeptBackwardLayout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
   return make_backward_layout(problem, backward_cut_on(device.kind(), problem),
                               choose_backward_roles(problem.world, split, seats_of(device)));
 }
 
-runtime::PlanSpec spec_of(const BackwardLayout& layout) {
+runtime::PlanSpec spec_of(const KeptBackwardLayout& layout) {
   runtime::PlanSpec spec = plan_spec(layout);
   spec.names.is_inner = [layout](uint32_t signal) { return layout.is_inner(signal); };
   return spec;
@@ -90,9 +90,12 @@ BackwardCut backward_cut_on(DeviceKind device, const Problem& problem) {
 }
 
 runtime::Plan& backward_plan_for(runtime::WorldState& world, const Problem& problem, const Split& split) {
-  const BackwardLayout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
+  KeptBackwardLayout layout = world.checked([&] { return layout_on(world.device(), problem, split); });
   const std::string key = "backward " + plan_key(problem, in_words(BackwardLayout::kRoles, layout.roles));
-  return world.plan(key, [&] { return spec_of(layout); });
+  return world.plan(key, [&] {
+    layout.keep_on(world.device());
+    return spec_of(layout);
+  });
 }
 
 // The plan outlives its launches, and so does its layout.
@@ -101,12 +104,12 @@ void launch_backward_rank(runtime::WorldState& world, const runtime::Plan& plan,
   RankView view = plan.view(rank);
   const void* const inputs[] = {args.q.data, args.k.data, args.v.data};
   for (int i = 0; i < 3; ++i) view.windows.inputs[i] = static_cast<const std::byte*>(inputs[i]);
-  const auto& layout = plan.layout<BackwardLayout>();
+  const auto& layout = plan.layout<KeptBackwardLayout>();
   const BackwardOperands operands = operands_of(problem, args);
   const DType dtype = problem.shape.dtype;
   if (world.device().kind() == DeviceKind::kCuda) {
     const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
-    return launch_backward_gpu(layout, view, plan, operands, dtype, stream);
+    return launch_backward_gpu(layout.on_device(), view, plan, operands, dtype, stream);
   }
   launch_on_host(world, view, layout.roles, [&layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
     switch (dtype) {
@@ -137,7 +140,8 @@ void ring_attention_backward(World& world, std::span<const RingAttentionBackward
 
 int64_t ring_attention_backward_workspace_bytes(const World& world, const RingAttentionShape& shape,
                                                 const RingAttentionOptions& options) {
-  const attention::Problem problem{world.state().shape(), shape, options.mask, options.order, options.scale};
+  const attention::Problem problem{world.state().shape(), shape, options.mask, options.order, options.scale,
+                                   {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
   attention::check_backward_problem(problem, world.device());
   return static_cast<int64_t>(runtime::workspace_bytes(
       attention::spec_of(attention::layout_on(world.state().device(), problem, options.split))));

@@ -94,9 +94,9 @@ class BackwardHostBody {
     if (operands_.dsink == nullptr) return;
     float sum = 0;
     for (int batch = 0; batch < layout_.batch; ++batch) {
-      const int first = layout_.first_block(batch, head, 0);
-      const int last = layout_.first_block(batch, head, layout_.pieces());
-      for (int number = first; number < last; ++number) sum += sink_gradient(layout_.block_at(rank_, number));
+      const int first = layout_.first_block(rank_, batch, head, 0);
+      const int end = first + layout_.tiles_of_head(rank_);
+      for (int number = first; number < end; ++number) sum += sink_gradient(layout_.block_at(rank_, number));
     }
     operands_.dsink[head] = -sum;
   }

@@ -74,12 +74,15 @@ __device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p
     const auto segment_of = [&](int i) {
       const int head = tile.kv_head * group + i / pieces;
       const int piece = pieces - 1 - i % pieces;
+      const Range positions = layout.queries_for(rank, piece, tile);
       return sm90::QuerySegment{tile.batch * pieces + piece,
                                 head,
-                                0,
-                                layout.piece_length,
-                                static_cast<int>(layout.positions_of(rank, piece).first),
-                                layout.first_block(tile.batch, head, piece)};
+                                static_cast<int>(layout.row_of(rank, piece, positions.first) -
+                                                 piece * layout.piece_rows()),
+                                static_cast<int>(positions.count),
+                                static_cast<int>(positions.first),
+                                layout.first_block(rank, tile.batch, head, piece) +
+                                    (positions.count > 0 ? layout.block_of(rank, piece, positions.first) : 0)};
     };
     const auto turn_of = [&](int number) {
       const QueryBlock block = layout.block_at(rank, number);
@@ -174,9 +177,10 @@ class RowsBody {
     float sum = 0;
     MK_LOOP
     for (int batch = 0; batch < layout.batch; ++batch) {
-      const int end = layout.first_block(batch, head, layout.pieces());
+      const int first = layout.first_block(p_.view.rank, batch, head, 0);
+      const int end = first + layout.tiles_of_head(p_.view.rank);
 #pragma unroll 4
-      for (int number = layout.first_block(batch, head, 0); number < end; ++number) {
+      for (int number = first; number < end; ++number) {
         sum += sm90::sink_part<Config>(notes()[number], p_.sink[head]);
       }
     }

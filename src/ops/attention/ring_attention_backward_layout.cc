@@ -6,15 +6,18 @@
 
 namespace mk::attention {
 
-BackwardLayout make_backward_layout(const Problem& problem, const BackwardCut& cut, const Roster& roles) {
-  BackwardLayout layout;
-  static_cast<Layout&>(layout) = make_layout(problem,
-                                             {.tile_rows = cut.block_rows,
-                                              .part_bytes = cut.part_bytes,
-                                              .chunks_of_piece = cut.chunks_of_piece,
-                                              .heads_together = cut.heads_together,
-                                              .slots = cut.slots},
-                                             roles);
+KeptBackwardLayout make_backward_layout(const Problem& problem, const BackwardCut& cut, const Roster& roles) {
+  const KeptLayout forward = make_layout(problem,
+                                         {.tile_rows = cut.block_rows,
+                                          .key_rows = cut.key_rows,
+                                          .part_bytes = cut.part_bytes,
+                                          .chunks_of_piece = cut.chunks_of_piece,
+                                          .heads_together = cut.heads_together,
+                                          .slots = cut.slots},
+                                         roles);
+  KeptBackwardLayout layout;
+  static_cast<Layout&>(layout) = forward;
+  layout.spans_here = forward.spans_here;
   layout.heads_together = min_of(cut.heads_together, layout.batch * layout.kv_heads);
   layout.key_rows = cut.key_rows;
   layout.share_rows = min_of(cut.share_rows, layout.piece_length);
@@ -28,7 +31,7 @@ std::vector<uint64_t> window_bytes(const BackwardLayout& layout) {
   std::vector<uint64_t> bytes = window_bytes(static_cast<const Layout&>(layout));
   bytes.pop_back();  // no state: a tile is visited once
   const uint64_t slot = 2 * layout.gradient_half_bytes();
-  const uint64_t blocks = layout.num_blocks();
+  const uint64_t blocks = layout.most_tiles();
   bytes.push_back(blocks * layout.notes_bytes());
   bytes.push_back(blocks * layout.query_sums_bytes());
   bytes.push_back(layout.collects() ? slot : 0);

@@ -140,8 +140,7 @@ struct BackwardLayout : BackwardTiles {
     Range all = need(collector, source, piece);
     MK_LOOP
     for (int before = 1; before < turn; ++before) {
-      const Range one = need(peer_at(world, collector, before), source, piece);
-      if (one.count > all.count) all = one;
+      all = around(all, need(peer_at(world, collector, before), source, piece));
     }
     return all;
   }
@@ -216,15 +215,16 @@ struct BackwardLayout : BackwardTiles {
     const int64_t first = max_of(begins, needed.first);
     const int64_t end = min_of(begins + bundle_rows(), needed.first + needed.count);
     if (first >= end) return 0;
-    return static_cast<int>((end - 1 - needed.first) / key_rows - (first - needed.first) / key_rows) + 1;
+    return key_tile_of(needed, end - 1) - key_tile_of(needed, first) + 1;
   }
-  // How many shares of the share's bundle have rows in `needed`, a range that ends where the piece ends.
+  // How many shares of the share's bundle have rows in `needed`.
   MK_HD constexpr int shares_due(int source, const Share& share, const Range& needed) const {
     if (needed.count == 0) return 0;
     const int bundle = share.index / shares_of_bundle;
     const int row = static_cast<int>(needed.first - positions_of(source, share.piece).first);
+    const int last = row + static_cast<int>(needed.count) - 1;
     const int first = max_of(bundle * shares_of_bundle, row / share_rows);
-    return max_of(0, min_of((bundle + 1) * shares_of_bundle, shares_of_piece) - first);
+    return max_of(0, min_of((bundle + 1) * shares_of_bundle, last / share_rows + 1) - first);
   }
 
   // ---- signals ----
@@ -247,7 +247,7 @@ struct BackwardLayout : BackwardTiles {
   MK_HD constexpr uint32_t taken(int node) const { return landing_room(world.nodes) + node; }
   MK_HD constexpr uint32_t noted() const { return taken(world.nodes); }
   MK_HD constexpr uint32_t turn(int block) const { return noted() + 1 + block; }
-  MK_HD constexpr uint32_t num_signals() const { return turn(num_blocks()); }
+  MK_HD constexpr uint32_t num_signals() const { return turn(static_cast<int>(most_tiles())); }
   MK_HD constexpr bool is_inner(uint32_t signal) const {
     return signal >= noted() || (signal < Layout::num_signals() && Layout::is_inner(signal));
   }
@@ -268,7 +268,8 @@ struct BackwardCut {
   int slots = 2;  // of each kind, or as many as steps can use
 };
 
-BackwardLayout make_backward_layout(const Problem& problem, const BackwardCut& cut, const Roster& roles);
+using KeptBackwardLayout = Kept<BackwardLayout>;
+KeptBackwardLayout make_backward_layout(const Problem& problem, const BackwardCut& cut, const Roster& roles);
 
 // Of each window, from kStagedWindow on.
 std::vector<uint64_t> window_bytes(const BackwardLayout& layout);

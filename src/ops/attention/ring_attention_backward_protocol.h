@@ -112,7 +112,7 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void note_blocks(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
   MK_LOOP
-  for (int number = post.index; number < layout.num_blocks(); number += post.count) {
+  for (int number = post.index; number < layout.num_blocks(m.rank()); number += post.count) {
     body.note(layout.block_at(m.rank(), number));
     m.store(layout.notes_at(m.rank(), number), layout.notes_bytes());
     m.add(Signal{m.rank(), layout.noted()}, 1);
@@ -123,7 +123,7 @@ MK_HD void note_blocks(M& m, const BackwardLayout& layout, const Post& post, Bod
 MK_PROTOCOL
 template <Machine M>
 MK_HD bool before_blocks(M& m, const BackwardLayout& layout) {
-  return m.wait(layout.noted(), layout.num_blocks() * m.epoch(), 0);
+  return m.wait(layout.noted(), layout.num_blocks(m.rank()) * m.epoch(), 0);
 }
 
 // A tile against a block.  The body does what happens inside:
@@ -163,7 +163,7 @@ MK_HD bool for_each_block(const BackwardLayout& layout, int rank, const KeyTile&
     MK_LOOP
     for (int piece = layout.pieces() - 1; piece >= 0; --piece) {
       const IndexRange blocks = layout.blocks_that_see(rank, piece, tile);
-      const int first = layout.first_block(tile.batch, head, piece);
+      const int first = layout.first_block(rank, tile.batch, head, piece);
       MK_LOOP
       for (int index = blocks.end - 1; index >= blocks.begin; --index) {
         if (!visit(first + index)) return false;
@@ -218,14 +218,14 @@ MK_PROTOCOL
 template <Machine M, class Body>
 MK_HD void finish_blocks(M& m, const BackwardLayout& layout, const Post& post, Body& body) {
   MK_LOOP
-  for (int number = post.index; number < layout.num_blocks(); number += post.count) {
+  for (int number = post.index; number < layout.num_blocks(m.rank()); number += post.count) {
     const QueryBlock block = layout.block_at(m.rank(), number);
     if (!before_result(m, layout, block)) return;
     m.load(layout.query_sums_at(m.rank(), number), layout.query_sums_bytes());
     body.finish_queries(block);
   }
   if (!before_blocks(m, layout)) return;
-  m.load(layout.notes_at(m.rank(), 0), layout.num_blocks() * layout.notes_bytes());
+  m.load(layout.notes_at(m.rank(), 0), layout.num_blocks(m.rank()) * layout.notes_bytes());
   MK_LOOP
   for (int head = post.index; head < layout.heads; head += post.count) body.finish_sink(head);
 }

@@ -50,26 +50,40 @@ struct BackwardTiles : Layout {
 
   // ---- blocks of queries: tile_rows of a piece each ----
 
-  MK_HD constexpr int num_blocks() const { return batch * heads * pieces() * tiles_of_piece; }
-  MK_HD constexpr int first_block(int of_batch, int head, int piece) const {
-    return ((of_batch * heads + head) * pieces() + piece) * tiles_of_piece;
+  MK_HD constexpr int num_blocks(int rank) const { return static_cast<int>(num_tiles(rank)); }
+  // Blocks of a piece follow those of the piece before, blocks of a head those of the head before.
+  MK_HD constexpr int first_block(int rank, int of_batch, int head, int piece) const {
+    return (of_batch * heads + head) * tiles_of_head(rank) + (piece > 0 ? tiles_in(rank, 0) : 0);
   }
   MK_HD constexpr QueryBlock block_at(int rank, int number) const {
-    const int of_piece = number / tiles_of_piece;
-    const int of_head = of_piece / pieces();
-    const int piece = of_piece % pieces();
-    const Range in_piece = block_range(piece_rows(), tile_rows, number % tiles_of_piece);
+    const int per_head = tiles_of_head(rank);
+    const int head = number / per_head;
+    const int in_head = number - head * per_head;
+    const int of_first = tiles_in(rank, 0);
+    const int piece = in_head < of_first ? 0 : 1;
+    const Range positions = tile_positions(rank, piece, in_head - piece * of_first);
     return {number,
-            of_head / heads,
-            of_head % heads,
-            {piece * piece_rows() + in_piece.first, in_piece.count},
-            positions_of(rank, piece).first + in_piece.first};
+            head / heads,
+            head % heads,
+            {row_of(rank, piece, positions.first), positions.count},
+            positions.first};
   }
 
   // ---- tiles of keys ----
 
   MK_HD constexpr int key_tiles_of(int rank, int source, int piece) const {
-    return ceil_div(static_cast<int>(need(rank, source, piece).count), key_rows);
+    const Range needed = need(rank, source, piece);
+    return spans.are_packed() ? spans.tiles_in(kKeyCut, needed) : ceil_div(static_cast<int>(needed.count), key_rows);
+  }
+  // Position by position: of the tile of needed keys that has it, the number in what is needed.
+  MK_HD constexpr int key_tile_of(const Range& needed, int64_t position) const {
+    if (!spans.are_packed()) return static_cast<int>((position - needed.first) / key_rows);
+    return spans.tile_of(kKeyCut, position) - spans.tile_of(kKeyCut, needed.first);
+  }
+  MK_HD constexpr Range key_tile_positions(const Range& needed, int index) const {
+    if (spans.are_packed()) return spans.tile_in(kKeyCut, needed, index);
+    const Range within = block_range(needed.count, key_rows, index);
+    return {needed.first + within.first, within.count};
   }
   MK_HD constexpr int key_tiles_of_head(int rank, int step) const {
     const int source = source_at(world, rank, step);
@@ -94,34 +108,43 @@ struct BackwardTiles : Layout {
     const int in_head = inside / together;
     const int piece = in_head < of_first ? 0 : 1;
     const int index = in_head - piece * of_first;
-    const Range needed = need(rank, source, piece);
-    const Range within = block_range(needed.count, key_rows, index);
-    const int64_t position = needed.first + within.first;
+    const Range positions = key_tile_positions(need(rank, source, piece), index);
     return {number,          head / kv_heads,
             head % kv_heads, piece,
-            index,           {piece * piece_rows() + position - positions_of(source, piece).first, within.count},
-            position};
+            index,           {row_of(source, piece, positions.first), positions.count},
+            positions.first};
   }
 
+  // Queries of an own piece that may see the tile, which is of one sequence.
+  MK_HD constexpr Range queries_for(int rank, int own_piece, const KeyTile& tile) const {
+    return spans.in_sequences_of(tile.positions(), positions_of(rank, own_piece));
+  }
+  // Block of a piece that has a position, counted in the piece.
+  MK_HD constexpr int block_of(int rank, int piece, int64_t position) const {
+    const int64_t first = positions_of(rank, piece).first;
+    if (!spans.are_packed()) return static_cast<int>((position - first) / tile_rows);
+    return spans.tile_of(kQueryCut, position) - spans.tile_of(kQueryCut, first);
+  }
   // Blocks of an own piece that have queries which see the tile, counted in the piece.
   MK_HD constexpr IndexRange blocks_that_see(int rank, int own_piece, const KeyTile& tile) const {
-    const Range queries = positions_of(rank, own_piece);
-    if (mask.kind == MaskKind::kFull) return {0, tiles_of_piece};
-    const int64_t first = max_of(queries.first, tile.position);
-    const int64_t last = tile.position + tile.rows.count - 1;  // of the keys
-    const int64_t end = min_of(queries.first + queries.count, last + mask.window);
+    const Range queries = queries_for(rank, own_piece, tile);
+    int64_t first = queries.first;
+    int64_t end = queries.first + queries.count;
+    if (mask.kind == MaskKind::kCausal) {
+      const int64_t last = tile.position + tile.rows.count - 1;  // of the keys
+      first = max_of(first, tile.position);
+      end = min_of(end, last + mask.window);
+    }
     if (first >= end) return {};
-    return {static_cast<int>((first - queries.first) / tile_rows),
-            static_cast<int>((end - 1 - queries.first) / tile_rows) + 1};
+    return {block_of(rank, own_piece, first), block_of(rank, own_piece, end - 1) + 1};
   }
   // Tiles of a piece of the step's source that a block sees.
   MK_HD constexpr IndexRange tiles_seen_by(int rank, const QueryBlock& block, int step, int piece) const {
     const Range needed = need(rank, source_at(world, rank, step), piece);
     if (needed.count == 0) return {};
-    const Range seen = mask.seen(block.positions(), needed);
-    if (seen.count == 0) return {};
-    return {static_cast<int>((seen.first - needed.first) / key_rows),
-            static_cast<int>((seen.first + seen.count - 1 - needed.first) / key_rows) + 1};
+    const Range keys = seen(block.positions(), needed);
+    if (keys.count == 0) return {};
+    return {key_tile_of(needed, keys.first), key_tile_of(needed, keys.first + keys.count - 1) + 1};
   }
   // Additions to a block's query gradients: those of a step, of the steps before, of a step before a tile, and all.
   MK_HD constexpr int turns_in(int rank, const QueryBlock& block, int step) const {

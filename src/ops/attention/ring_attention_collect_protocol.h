@@ -55,6 +55,23 @@ MK_HD void collect_rows(M& m, const BackwardLayout& layout, int round, const Hea
   }
 }
 
+// The same of rows of which those in `old` have sums: the others lie before and behind them.
+MK_PROTOCOL
+template <Machine M, class From, class Body>
+MK_HD void collect_share(M& m, const BackwardLayout& layout, int round, const Share& share, const Range& rows,
+                         const Range& old, const From& from, Body& body) {
+  const int64_t end = rows.first + rows.count;
+  const int64_t old_first = old.count == 0 ? end : max_of(rows.first, min_of(old.first, end));
+  const int64_t old_end = old.count == 0 ? end : max_of(rows.first, min_of(old.first + old.count, end));
+  const auto collect_from = [&](int64_t first, int64_t last, Collected so_far) {
+    const HeadRow row{share.batch, share.kv_head, first};
+    collect_rows(m, layout, round, row, last - first, so_far, from, body);
+  };
+  collect_from(rows.first, old_first, Collected::kNothing);
+  collect_from(old_first, old_end, Collected::kSome);
+  collect_from(old_end, end, Collected::kNothing);
+}
+
 // To who delivers number `use`, if anybody does, that there is room; one of as many as collect.
 MK_PROTOCOL
 template <Machine M>
@@ -77,12 +94,7 @@ MK_HD bool collect_delivery(M& m, const BackwardLayout& layout, const Post& post
     if (!wait_for_made(m, layout, m.rank(), of.round, share)) return false;
     if (!wait_for_made(m, layout, of.peer, of.round, share)) return false;
     const Range known = layout.needed_before(m.rank(), source, of.step % layout.world.ranks, share.piece);
-    const Range old = layout.rows_in_share(source, share, known);
-    const int64_t fresh = old.count == 0 ? rows.count : max_of<int64_t>(0, old.first - rows.first);
-    const HeadRow first{share.batch, share.kv_head, rows.first};
-    const HeadRow then{share.batch, share.kv_head, rows.first + fresh};
-    collect_rows(m, layout, of.round, first, fresh, Collected::kNothing, from, body);
-    collect_rows(m, layout, of.round, then, rows.count - fresh, Collected::kSome, from, body);
+    collect_share(m, layout, of.round, share, rows, layout.rows_in_share(source, share, known), from, body);
     m.note(Event{EventKind::kChunkCopied, layout.bundle_of(share), of.peer});
     return true;
   });

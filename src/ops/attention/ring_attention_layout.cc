@@ -8,10 +8,10 @@
 
 namespace mk::attention {
 
-Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) {
+KeptLayout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) {
   const RingAttentionShape& shape = problem.shape;
   const WorldShape& world = problem.world;
-  Layout layout;
+  KeptLayout layout;
   layout.world = world;
   layout.mask = {problem.mask.kind, problem.mask.window.value_or(SeenKeys::kNoWindow)};
   layout.order = problem.order;
@@ -24,6 +24,12 @@ Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles) 
   layout.piece_length = static_cast<int>(shape.rows / layout.pieces());
   layout.tile_rows = cut.tile_rows;
   layout.tiles_of_piece = ceil_div(layout.piece_length, layout.tile_rows);
+  layout.spans.tile_rows[kQueryCut] = cut.tile_rows;
+  layout.spans.tile_rows[kKeyCut] = cut.key_rows;
+  layout.keep(make_spans(problem.cu_seqlens, layout.piece_rows(), {cut.tile_rows, cut.key_rows}));
+  for (int rank = 0; rank < world.size(); ++rank) {
+    layout.most_tiles_of_head = std::max(layout.most_tiles_of_head, layout.tiles_of_head(rank));
+  }
   const int64_t part_rows = std::max<int64_t>(1, cut.part_bytes / (2 * layout.key_row_bytes()));
   layout.part_rows = static_cast<int>(std::min(part_rows, layout.piece_rows()));
   layout.parts_of_piece = ceil_div(layout.piece_length, layout.part_rows);
@@ -40,7 +46,7 @@ std::vector<uint64_t> window_bytes(const Layout& layout) {
   const uint64_t slot = layout.slot_bytes();
   const bool keeps_state = layout.world.size() > 1;
   return {layout.world.nodes > 1 ? slot : 0, layout.rail_slots * slot, layout.local_slots * slot,
-          keeps_state ? static_cast<uint64_t>(layout.num_tiles() * layout.tile_state_bytes()) : 0};
+          keeps_state ? static_cast<uint64_t>(layout.most_tiles() * layout.tile_state_bytes()) : 0};
 }
 
 std::string signal_name(const Layout& layout, uint32_t signal) {

@@ -10,7 +10,8 @@
 //   slot    room for the keys and values of one rank.  What node peers bring goes to local slots, what the rail brings
 //           to rail slots, each used in turn.
 //
-// With a mask a rank sees of a piece nothing, all, or the last rows: its *need*.
+// Of a piece a rank sees nothing, all, or with a mask the last rows: its *need*.  If sequences are packed it may also be
+// the first rows, of a sequence that goes on behind the rank's own.
 #pragma once
 
 #include <array>
@@ -24,6 +25,8 @@
 #include "core/window.h"
 #include "core/world_shape.h"
 #include "ops/attention/attention_positions.h"
+#include "ops/attention/attention_spans.h"
+#include "ops/attention/kept_layout.h"
 #include "ops/attention/ring_attention_problem.h"
 
 namespace mk::attention {
@@ -56,8 +59,6 @@ struct Segment {
   int piece = 0;  // of its rank: 0 or 1
   Range rows;
   int64_t position = 0;
-
-  MK_HD constexpr Range positions() const { return {position, rows.count}; }
 };
 
 struct Part {
@@ -74,6 +75,7 @@ struct Layout {
   WorldShape world;
   SeenKeys mask;
   SequenceOrder order = SequenceOrder::kContiguous;
+  Spans spans;  // of packed sequences
   int batch = 1;
   int heads = 1;
   int kv_heads = 1;
@@ -82,7 +84,8 @@ struct Layout {
   int64_t rows = 0;      // of a rank and batch
   int piece_length = 0;  // in rows
   int tile_rows = 1;
-  int tiles_of_piece = 1;
+  int tiles_of_piece = 1;       // if nothing is packed
+  int most_tiles_of_head = 1;  // of any rank
   int part_rows = 1;
   int parts_of_piece = 1;
   int parts_of_chunk = 1;
@@ -99,24 +102,28 @@ struct Layout {
   MK_HD constexpr Range positions_of(int rank, int piece) const {
     return {piece_of(order, world.size(), rank, piece) * piece_rows(), piece_rows()};
   }
-  // Rows of a piece of `source` that queries of `rank` see, as positions.
+  // Of `keys`, those that at least one of `queries` sees.
+  MK_HD constexpr Range seen(const Range& queries, const Range& keys) const {
+    return mask.seen(queries, spans.in_sequences_of(queries, keys));
+  }
+  // Rows of a piece of `source` that queries of `rank` see, as positions.  With a full mask and two pieces packed
+  // queries may see the first of them and the last: then all are sent.
   MK_HD constexpr Range need(int rank, int source, int piece) const {
     const Range keys = positions_of(source, piece);
     Range all{keys.first + keys.count, 0};
     MK_LOOP
-    for (int i = 0; i < pieces(); ++i) {
-      const Range seen = mask.seen(positions_of(rank, i), keys);
-      if (seen.count > all.count) all = seen;  // each ends where the piece ends, as no piece is cut by the mask's end
-    }
-    return all;
+    for (int i = 0; i < pieces(); ++i) all = around(all, seen(positions_of(rank, i), keys));
+    return may_need_too_much() && all.count > 0 ? keys : all;
+  }
+  MK_HD constexpr bool may_need_too_much() const {
+    return spans.are_packed() && mask.kind == MaskKind::kFull && pieces() > 1;
   }
   // The same of all ranks of a node together.
   MK_HD constexpr Range need_of_node(int node, int source, int piece) const {
     Range all = need(world.rank_at(node, 0), source, piece);
     MK_LOOP
     for (int local = 1; local < world.ranks; ++local) {
-      const Range one = need(world.rank_at(node, local), source, piece);
-      if (one.count > all.count) all = one;
+      all = around(all, need(world.rank_at(node, local), source, piece));
     }
     return all;
   }
@@ -126,8 +133,7 @@ struct Layout {
     Range all{};
     MK_LOOP
     for (int step = 1; step < world.nodes; ++step) {
-      const Range one = need_of_node(world.node_of(rail_peer_at(world, rank, step)), rank, piece);
-      if (one.count > all.count) all = one;
+      all = around(all, need_of_node(world.node_of(rail_peer_at(world, rank, step)), rank, piece));
     }
     return all;
   }
@@ -213,28 +219,46 @@ struct Layout {
 
   // ---- tiles ----
 
-  MK_HD constexpr int64_t num_tiles() const { return int64_t{batch} * heads * pieces() * tiles_of_piece; }
+  // Of a piece; if sequences are packed its last tile need not be its shortest.
+  MK_HD constexpr int tiles_in(int rank, int piece) const {
+    return spans.are_packed() ? spans.tiles_in(kQueryCut, positions_of(rank, piece)) : tiles_of_piece;
+  }
+  MK_HD constexpr Range tile_positions(int rank, int piece, int index) const {
+    const Range all = positions_of(rank, piece);
+    if (spans.are_packed()) return spans.tile_in(kQueryCut, all, index);
+    const Range within = block_range(piece_rows(), tile_rows, index);
+    return {all.first + within.first, within.count};
+  }
+  MK_HD constexpr int tiles_of_head(int rank) const {
+    return tiles_in(rank, 0) + (pieces() > 1 ? tiles_in(rank, 1) : 0);
+  }
+  MK_HD constexpr int64_t num_tiles(int rank) const { return int64_t{batch} * heads * tiles_of_head(rank); }
+  MK_HD constexpr int64_t most_tiles() const { return int64_t{batch} * heads * most_tiles_of_head; }
+  // Row of a rank that has a position of its piece.
+  MK_HD constexpr int64_t row_of(int rank, int piece, int64_t position) const {
+    return piece * piece_rows() + position - positions_of(rank, piece).first;
+  }
   // Groups of heads, one after the other; in a group the last rows first, which see most keys if there is a mask.
   MK_HD constexpr QueryTile tile_at(int rank, int64_t number) const {
-    const int per_head = pieces() * tiles_of_piece;
+    const int per_head = tiles_of_head(rank);
     const int group = static_cast<int>(number) / (heads_together * per_head);
     const int inside = static_cast<int>(number) - group * heads_together * per_head;
     const int together = min_of(heads_together, batch * heads - group * heads_together);
     const int head = group * heads_together + inside % together;
     const int block = per_head - 1 - inside / together;
-    const int piece = block / tiles_of_piece;
-    const Range in_piece = block_range(piece_rows(), tile_rows, block - piece * tiles_of_piece);
+    const int of_first = tiles_in(rank, 0);
+    const int piece = block < of_first ? 0 : 1;
+    const Range positions = tile_positions(rank, piece, block - piece * of_first);
     return {number,
             head / heads,
             head % heads,
-            {piece * piece_rows() + in_piece.first, in_piece.count},
-            positions_of(rank, piece).first + in_piece.first};
+            {row_of(rank, piece, positions.first), positions.count},
+            positions.first};
   }
   // What a tile of `rank` sees of a piece of `source`.
   MK_HD constexpr Segment segment(const QueryTile& tile, int source, int piece) const {
-    const Range keys = positions_of(source, piece);
-    const Range seen = mask.seen(tile.positions(), keys);
-    return {piece, {piece * piece_rows() + seen.first - keys.first, seen.count}, seen.first};
+    const Range keys = seen(tile.positions(), positions_of(source, piece));
+    return {piece, {row_of(source, piece, keys.first), keys.count}, keys.first};
   }
   MK_HD constexpr bool sees(const QueryTile& tile, int source) const {
     MK_LOOP
@@ -273,12 +297,13 @@ struct Layout {
   MK_HD constexpr int chunk_of(const Part& part) const {
     return (part.batch * pieces() + part.piece) * chunks_of_piece + part.index / parts_of_chunk;
   }
-  // How many parts of a chunk, number `index` of its piece, have rows in `needed`: those from the first needed row on.
+  // How many parts of a chunk, number `index` of its piece, have rows in `needed`.
   MK_HD constexpr int parts_due(int source, int piece, int index, const Range& needed) const {
     if (needed.count == 0) return 0;
     const int row = static_cast<int>(needed.first - positions_of(source, piece).first);
+    const int last = row + static_cast<int>(needed.count) - 1;
     const int first = max_of(index * parts_of_chunk, row / part_rows);
-    return max_of(0, min_of((index + 1) * parts_of_chunk, parts_of_piece) - first);
+    return max_of(0, min_of((index + 1) * parts_of_chunk, last / part_rows + 1) - first);
   }
 
   // ---- signals ----
@@ -313,13 +338,16 @@ struct Layout {
 // How a rank's work is cut.
 struct Cut {
   int tile_rows = 16;
+  int key_rows = 16;         // of a tile of keys, which only the backward pass has
   int64_t part_bytes = 512;  // of keys and values together, about
   int chunks_of_piece = 4;   // at most
   int heads_together = 4;
   int slots = 2;  // of each kind, or as many as steps can use
 };
 
-Layout make_layout(const Problem& problem, const Cut& cut, const Roster& roles);
+using KeptLayout = Kept<Layout>;
+
+KeptLayout make_layout(const Problem& problem, const Cut& cut, const Roster& roles);
 
 // Of each window, from kStagedWindow on.
 std::vector<uint64_t> window_bytes(const Layout& layout);

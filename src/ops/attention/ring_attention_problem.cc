@@ -2,6 +2,8 @@
 // ops/attention/ring_attention_problem.cc — see ring_attention_problem.h.
 #include "ops/attention/ring_attention_problem.h"
 
+#include <fmt/ranges.h>
+
 #include <cmath>
 
 #include "base/check.h"
@@ -28,6 +30,20 @@ void check_tensor(const HeadTensor& tensor, const char* name, int rank, const Ri
 void check_floats(const void* data, const char* name, int rank) {
   check_arg(reinterpret_cast<uintptr_t>(data) % alignof(float) == 0,
             "{} of rank {} is at {}; its address must be a multiple of 4 bytes", name, rank, data);
+}
+
+void check_packing(const Problem& problem) {
+  const std::vector<int32_t>& ends = problem.cu_seqlens;
+  const int64_t total = problem.shape.rows * problem.world.size();
+  check_arg(problem.shape.batch == 1, "batch is {}; packed sequences have a batch of 1", problem.shape.batch);
+  check_arg(ends.size() >= 2, "cu_seqlens has {} entries; it must have one more than there are sequences", ends.size());
+  check_arg(ends[0] == 0, "cu_seqlens[0] is {}; it must be 0", ends[0]);
+  for (size_t i = 1; i < ends.size(); ++i) {
+    check_arg(ends[i] > ends[i - 1], "cu_seqlens[{}] is {}; it must be above cu_seqlens[{}], {}", i, ends[i], i - 1,
+              ends[i - 1]);
+  }
+  check_arg(ends.back() == total, "cu_seqlens ends at {}; it must end at {}: {} rows of each of {} ranks", ends.back(),
+            total, problem.shape.rows, problem.world.size());
 }
 
 }  // namespace
@@ -71,6 +87,7 @@ void check_problem(const Problem& problem, DeviceKind device) {
             "order is {}; it must be kContiguous or kZigzag", static_cast<int>(problem.order));
   check_arg(shape.rows % pieces_of(problem.order) == 0, "rows is {}; with order kZigzag it must be a multiple of 2",
             shape.rows);
+  if (!problem.cu_seqlens.empty()) check_packing(problem);
   if (problem.scale.has_value()) {
     check_arg(std::isfinite(*problem.scale) && *problem.scale > 0, "scale is {}; it must be finite and above 0",
               *problem.scale);
@@ -91,8 +108,12 @@ Problem problem_of_first(const WorldShape& world, const runtime::Members& member
   check_arg(args.size() == static_cast<size_t>(members.count), "args has {} entries; {} ranks of the world are here",
             args.size(), members.count);
   const HeadTensor& q = args[0].q;
-  return {
-      world, {q.batch, q.rows, q.heads, args[0].k.heads, q.dim, q.dtype}, options.mask, options.order, options.scale};
+  return {world,
+          {q.batch, q.rows, q.heads, args[0].k.heads, q.dim, q.dtype},
+          options.mask,
+          options.order,
+          options.scale,
+          {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
 }
 
 void check_stream(Stream stream, int rank, DeviceKind device) {
@@ -153,9 +174,12 @@ void check_args(const Problem& problem, const runtime::Members& members,
 
 std::string plan_key(const Problem& problem, const std::string& roles) {
   const RingAttentionShape& shape = problem.shape;
-  return fmt::format("ring_attention {}x{} heads {}:{}x{} {} {} window {} {} scale {} {}", shape.batch, shape.rows,
-                     shape.heads, shape.kv_heads, shape.dim, name_of(shape.dtype), name_of(problem.mask.kind),
-                     problem.mask.window.value_or(0), name_of(problem.order), problem.scale_of_scores(), roles);
+  std::string key =
+      fmt::format("ring_attention {}x{} heads {}:{}x{} {} {} window {} {} scale {} {}", shape.batch, shape.rows,
+                  shape.heads, shape.kv_heads, shape.dim, name_of(shape.dtype), name_of(problem.mask.kind),
+                  problem.mask.window.value_or(0), name_of(problem.order), problem.scale_of_scores(), roles);
+  if (!problem.cu_seqlens.empty()) key += fmt::format(" packed {}", fmt::join(problem.cu_seqlens, ","));
+  return key;
 }
 
 }  // namespace mk::attention

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/world_shape.h"
 #include "mkernel/ring_attention.h"
@@ -19,6 +20,7 @@ struct Problem {
   AttentionMask mask = {};
   SequenceOrder order = SequenceOrder::kContiguous;
   std::optional<float> scale = {};
+  std::vector<int32_t> cu_seqlens = {};  // of packed sequences
 
   float scale_of_scores() const;
 };

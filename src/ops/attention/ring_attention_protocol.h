@@ -46,7 +46,7 @@ class Visits {
     MK_LOOP
     do {
       go_on();
-      if (number_ >= layout_.num_tiles()) return false;
+      if (number_ >= layout_.num_tiles(m_.rank())) return false;
       tile = layout_.tile_at(m_.rank(), number_);
     } while (step_ > 0 && !layout_.sees(tile, source_));  // its rank's own keys every tile sees
     return true;
@@ -138,6 +138,21 @@ MK_HD bool before_keys(M& m, const Layout& layout, const QueryTile& tile, int st
   return true;
 }
 
+// Until keys are here that no tile sees (Layout::need): their slot is not handed back before.
+MK_PROTOCOL
+template <Machine M>
+MK_HD bool before_end(M& m, const Layout& layout, int step, ChunksHere& here) {
+  if (step == 0 || !layout.may_need_too_much()) return true;
+  here.turn_to(step, 0);
+  MK_LOOP
+  for (int chunk = 0; chunk < layout.num_chunks(); ++chunk) {
+    const int piece = chunk / layout.chunks_of_piece;
+    if (here.has(chunk) || layout.need(m.rank(), source_at(layout.world, m.rank(), step), piece).count == 0) continue;
+    if (!wait_for_chunk(m, layout, step, 0, piece, chunk % layout.chunks_of_piece, chunk)) return false;
+  }
+  return true;
+}
+
 // The worker has read all it needs of the step's keys.
 MK_PROTOCOL
 template <Machine M>
@@ -201,6 +216,7 @@ MK_HD void compute(M& m, const Layout& layout, const Post& post, Body& body) {
       if (!visit(m, layout, tile, step, here, body)) return;
       m.note(Event{EventKind::kTileEnd, tile.number, source});
     }
+    if (!before_end(m, layout, step, here)) return;
     after_step(m, layout, step);
   }
 }
