@@ -125,7 +125,7 @@ class AttentionCheck : public testing::TestWithParam<Case> {
 
   void attend(const AttentionValues& values, const Mistake& mistake, int64_t row, int64_t head) {
     const int64_t position = shard.position_of(row) + mistake.positions_of_queries_on;
-    KeyRange seen = tools::seen_keys(at.mask.kind, values.window, at.seq, position);
+    KeyRange seen = tools::CheckedAttention{values, shard, at.mask.kind}.seen_keys(position);
     seen.first = std::max<int64_t>(0, seen.first - mistake.more_before);
     seen.end = std::min(at.seq, seen.end + mistake.more_after);
     const int64_t kv_head = (head / (kHeads / kKvHeads) + mistake.kv_heads_on) % kKvHeads;

@@ -108,8 +108,7 @@ void BackwardOperator::run(const BackwardMistake& mistake, BackwardWay way) {
 }
 
 void BackwardOperator::add_query(const BackwardMistake& mistake, BackwardWay way, const Query& at) {
-  const int64_t window = at_.mask.window.value_or(at_.seq);
-  const tools::KeyRange seen = tools::seen_keys(at_.mask.kind, window, at_.seq, at.position);
+  const tools::KeyRange seen = checked_.seen_keys(at.position);
   const int64_t row = query_offset(at.position, at.head);
   for (int64_t key = 0; key < at_.seq; ++key) {
     const bool sees = key >= seen.first && key < seen.end;
