@@ -158,13 +158,16 @@ __device__ __forceinline__ void load_tiles(const AttentionBackwardParams<Config,
     number = __shfl_sync(0xffffffffu, number, 0);
     if (number >= static_cast<unsigned>(p.num_tiles())) break;
     const sm90::KeyTile tile = p.tile(static_cast<int>(number));
-    const auto segment_of = [&](int i) {
-      const int head = tile.head * group + i;
+    const auto segment_of = [&](int) {
+      const int head = tile.head * group;
       return sm90::QuerySegment{tile.batch, head,       0,
                                 p.queries,  p.position, (tile.batch * p.heads + head) * p.blocks_of_head()};
     };
-    const auto turn_of = [&](int block) { return tile.row / Config::kKeys - p.seen_tiles(block).first; };
-    job.load({&p.q, &p.g, p.notes}, {.tile = tile}, p.mask, group, segment_of, turn_of);
+    const auto turn_of = [&](int block) {
+      const auto seen = p.seen_tiles(block);
+      return sm90::BlockTurn{tile.row / Config::kKeys - seen.first, seen.count};
+    };
+    job.load({&p.q, &p.g, p.notes}, {.tile = tile}, p.mask, group, p.blocks_of_head(), 1, segment_of, turn_of);
   }
   job.finish();
 }
@@ -186,12 +189,13 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     load_tiles(p, shared);
   } else {
     sm90::begin_jobs<Config>();
-    if (threadIdx.x < 64) {
-      TurnsInOrder<Config, Element> turns{p};
-      sm90::AttentionAddJob<Config, Element, TurnsInOrder<Config, Element>>(shared, p.sums, turns).run();
-    } else if (threadIdx.x < 96) {
+    const int warp = static_cast<int>(threadIdx.x) / 32;
+    if (warp == 2) {
       NoTeller teller;
       sm90::AttentionTellJob<Config, Element, NoTeller>(shared, teller).run();
+    } else {
+      TurnsInOrder<Config, Element> turns{p};
+      sm90::AttentionAddJob<Config, Element, TurnsInOrder<Config, Element>>(shared, p.sums, turns, warp / 2).run();
     }
   }
 }

@@ -3,7 +3,7 @@
 // (ring_attention_backward_protocol.h, target/sm90/attention_backward_shared.cuh).
 //
 //   load     a warp        waits for keys, and for room for their gradients; walks tiles and the blocks that see them
-//   add      a lane        waits for the turn of a tile to add to a block, and passes it on
+//   add      two lanes     wait for the turn of a tile to add to a block, and pass it on
 //   tell     a warp        tells of gradients of keys, and of keys that have been read
 //   rows     each warp of  notes queries before the first tile; after the last one makes results of blocks and sinks
 //            the consumers
@@ -22,17 +22,6 @@
 namespace mk::attention {
 
 // ---- load --------------------------------------------------------------------------------------------
-
-// The additions to a block before those of a step: a lane for each step.
-__device__ inline int turns_before_step_of_warp(const BackwardLayout& layout, int rank, const QueryBlock& block,
-                                                int step) {
-  int turns = 0;
-  MK_LOOP
-  for (int before = static_cast<int>(threadIdx.x) % 32; before < step; before += 32) {
-    turns += layout.turns_in(rank, block, before);
-  }
-  return __reduce_add_sync(0xffffffffu, turns);
-}
 
 template <class Element, class Pace>
 __device__ sm90::KeyVisit key_visit(const BackwardParams<Element, Pace>& p, const KeyTile& tile, int step) {
@@ -58,12 +47,12 @@ __device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p
   const BackwardLayout& layout = p.layout;
   const int rank = p.view.rank;
   if (sm90::is_one_lane()) {
-    shared.failed = 0;
+    shared.failed[0] = shared.failed[1] = 0;
     for (const CUtensorMap* map : {&p.q, &p.g, &p.own.k, &p.own.v}) sm90::prefetch_tensor_map(map);
   }
   sm90::AttentionBackwardLoadJob<Config, Element> job(shared.attention);
   job.meet();
-  sm90::ClaimingMachine machine(p.view, post, worker, /*part=*/0, &shared.failed);
+  sm90::ClaimingMachine machine(p.view, post, worker, /*part=*/0, &shared.failed[0]);
   before_steps(machine, layout);
   const sm90::QueryRows<Config> rows{&p.q, &p.g,
                                      p.template resolve<const sm90::RowNotes<Config>>(layout.notes_at(rank, 0))};
@@ -71,9 +60,9 @@ __device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p
   const int group = layout.heads / layout.kv_heads;
   const auto visit = [&](const KeyTile& tile, int step) {
     // In the order of for_each_block.
+    const int head = tile.kv_head * group;
     const auto segment_of = [&](int i) {
-      const int head = tile.kv_head * group + i / pieces;
-      const int piece = pieces - 1 - i % pieces;
+      const int piece = pieces - 1 - i;
       const Range positions = layout.queries_for(rank, piece, tile);
       return sm90::QuerySegment{tile.batch * pieces + piece,
                                 head,
@@ -85,10 +74,10 @@ __device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p
                                     (positions.count > 0 ? layout.block_of(rank, piece, positions.first) : 0)};
     };
     const auto turn_of = [&](int number) {
-      const QueryBlock block = layout.block_at(rank, number);
-      return turns_before_step_of_warp(layout, rank, block, step) + layout.turn_in_step(rank, block, step, tile);
+      const Turn of = layout.turn_of(rank, layout.block_at(rank, number), step, tile);
+      return sm90::BlockTurn{of.turn, of.turns};
     };
-    job.load(rows, key_visit(p, tile, step), p.mask, group * pieces, segment_of, turn_of);
+    job.load(rows, key_visit(p, tile, step), p.mask, group, layout.tiles_of_head(rank), pieces, segment_of, turn_of);
     return true;
   };
   if (before_blocks(machine, layout)) {
@@ -108,21 +97,21 @@ struct Turns {
   AddMachine& machine;
 
   __device__ bool wait(const sm90::BlockNote& note) const {
-    return before_addition(machine, p.layout, p.layout.block_at(p.view.rank, note.block), note.turn);
+    return before_addition(machine, p.layout, note.block, note.turn, note.turns);
   }
   __device__ void done(const sm90::BlockNote& note) const {
-    after_addition(machine, p.layout, p.layout.block_at(p.view.rank, note.block));
+    after_addition(machine, p.layout, note.block);
   }
 };
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void add_queries(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
-                                            BackwardBlockShared<Config, Element>& shared) {
+                                            BackwardBlockShared<Config, Element>& shared, int adder) {
   sm90::begin_jobs<Config>();
-  AddMachine machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1);
+  AddMachine machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1, &shared.failed[1]);
   Turns<Element, Pace> turns{p, machine};
   float* const sums = p.template resolve<float>(p.layout.query_sums_at(p.view.rank, 0));
-  sm90::AttentionAddJob<Config, Element, Turns<Element, Pace>>(shared.attention, sums, turns).run();
+  sm90::AttentionAddJob<Config, Element, Turns<Element, Pace>>(shared.attention, sums, turns, adder).run();
 }
 
 // ---- tell --------------------------------------------------------------------------------------------
@@ -207,11 +196,11 @@ __device__ __forceinline__ void compute_with_keys(const BackwardParams<Element, 
   const Post own{post.role, post.index * kWarps + warp, post.count * kWarps};
   RowsBody<Config, Element, Pace> body(p);
   {
-    sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed);
+    sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed[0]);
     note_blocks(machine, p.layout, own, body);
   }
   sm90::AttentionBackwardMathsJob<Config, Element>(shared.attention, p.gradients, p.score_scale).run();
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed);
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed[0]);
   finish_blocks(machine, p.layout, own, body);
 }
 

@@ -30,15 +30,17 @@ __device__ __forceinline__ void compute_block(const BackwardParams<Element, Pace
   if (warp == 0) {
     load_keys(p, post, worker, shared);
   } else if (warp == 1) {
-    add_queries(p, post, worker, shared);
+    add_queries(p, post, worker, shared, 0);
   } else if (warp == 2) {
     tell_of_keys(p, post, worker, shared);
   } else {
-    sm90::begin_jobs<Config>();
+    add_queries(p, post, worker, shared, 1);
   }
 }
 
-template <class Element, class Pace>
+// A type of its own for each Config: where kernels share the function that is made of it, ptxas 13.0 makes integers of
+// the numbers that the second kernel adds (UBLKRED.ADD.U64).
+template <class Config, class Element, class Pace>
 __device__ auto communicating(const BackwardParams<Element, Pace>& p) {
   return [&p](auto& machine, const Post& post, const sm90::BulkPieces&) {
     if (post.role == BackwardLayout::kCollect) {
@@ -60,7 +62,7 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
     compute_block<Config>(p, Post{BackwardLayout::kCompute, compute, roles.num_compute()},
                           roles.compute_worker(compute), memory);
   } else {
-    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communicating(p));
+    sm90::run_communication_block<Pace>(p.view, roles, p.pace, memory, communicating<Config>(p));
   }
   __syncthreads();
   sm90::leave_block(p.view, roles);

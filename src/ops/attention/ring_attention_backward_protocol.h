@@ -87,17 +87,16 @@ MK_HD void after_tile(M& m, const BackwardLayout& layout, const KeyTile& tile, i
   }
 }
 
-// Until it is the tile's turn to add to a block; `before` are those of earlier steps.
+// Until it is the tile's turn to add to a block, of `turns` in a launch.
 MK_PROTOCOL
 template <Machine M>
-MK_HD bool before_addition(M& m, const BackwardLayout& layout, const QueryBlock& block, int turn) {
-  const uint64_t of_a_launch = layout.turns_of(m.rank(), block);
-  return m.wait_turn(layout.turn(block.number), of_a_launch * (m.epoch() - 1) + turn, block.number);
+MK_HD bool before_addition(M& m, const BackwardLayout& layout, int block, int turn, int turns) {
+  return m.wait_turn(layout.turn(block), static_cast<uint64_t>(turns) * (m.epoch() - 1) + turn, block);
 }
 MK_PROTOCOL
 template <Machine M>
-MK_HD void after_addition(M& m, const BackwardLayout& layout, const QueryBlock& block) {
-  m.add(Signal{m.rank(), layout.turn(block.number)}, 1);
+MK_HD void after_addition(M& m, const BackwardLayout& layout, int block) {
+  m.add(Signal{m.rank(), layout.turn(block)}, 1);
 }
 
 // Until nobody will add to a block any more.
@@ -142,31 +141,32 @@ MK_HD bool add_block(M& m, const BackwardLayout& layout, const KeyTile& tile, in
   const QueryBlock block = layout.block_at(m.rank(), number);
   m.load(layout.notes_at(m.rank(), number), layout.notes_bytes());
   body.attend(block);
-  const int turn = layout.turns_before_step(m.rank(), block, step) + layout.turn_in_step(m.rank(), block, step, tile);
-  if (!before_addition(m, layout, block, turn)) return false;
+  const Turn at = layout.turn_of(m.rank(), block, step, tile);
+  if (!before_addition(m, layout, number, at.turn, at.turns)) return false;
   const Place sums = layout.query_sums_at(m.rank(), number);
-  if (turn > 0) m.load(sums, layout.query_sums_bytes());
-  body.add_queries(block, turn);
+  if (at.turn > 0) m.load(sums, layout.query_sums_bytes());
+  body.add_queries(block, at.turn);
   m.store(sums, layout.query_sums_bytes());
-  after_addition(m, layout, block);
+  after_addition(m, layout, number);
   return true;
 }
 
-// Calls visit(number) for the blocks that see the tile: heads that share its keys, one after the other, the last rows
-// first.  False: visit said so.
+// Calls visit(number) for the blocks that see the tile: the last rows first, for all heads that share its keys.  So
+// tiles come to each block in their order without much waiting.  False: visit said so.
 MK_PROTOCOL
 template <class Visit>
 MK_HD bool for_each_block(const BackwardLayout& layout, int rank, const KeyTile& tile, Visit&& visit) {
   const int group = layout.heads / layout.kv_heads;
+  const int of_head = layout.tiles_of_head(rank);
   MK_LOOP
-  for (int head = tile.kv_head * group; head < (tile.kv_head + 1) * group; ++head) {
+  for (int piece = layout.pieces() - 1; piece >= 0; --piece) {
+    const IndexRange blocks = layout.blocks_that_see(rank, piece, tile);
+    const int first = layout.first_block(rank, tile.batch, tile.kv_head * group, piece);
     MK_LOOP
-    for (int piece = layout.pieces() - 1; piece >= 0; --piece) {
-      const IndexRange blocks = layout.blocks_that_see(rank, piece, tile);
-      const int first = layout.first_block(rank, tile.batch, head, piece);
+    for (int index = blocks.end - 1; index >= blocks.begin; --index) {
       MK_LOOP
-      for (int index = blocks.end - 1; index >= blocks.begin; --index) {
-        if (!visit(first + index)) return false;
+      for (int head = 0; head < group; ++head) {
+        if (!visit(first + head * of_head + index)) return false;
       }
     }
   }

@@ -37,6 +37,12 @@ struct KeyTile {
   MK_HD constexpr Range positions() const { return {position, rows.count}; }
 };
 
+// Of an addition to a block: how many come before in a launch, and how many there are.
+struct Turn {
+  int turn = 0;
+  int turns = 0;
+};
+
 // From `begin` to before `end`.
 struct IndexRange {
   int begin = 0;
@@ -146,25 +152,30 @@ struct BackwardTiles : Layout {
     if (keys.count == 0) return {};
     return {key_tile_of(needed, keys.first), key_tile_of(needed, keys.first + keys.count - 1) + 1};
   }
-  // Additions to a block's query gradients: those of a step, of the steps before, of a step before a tile, and all.
+  // Additions to a block's query gradients: those of a step, all, and that of a tile.
   MK_HD constexpr int turns_in(int rank, const QueryBlock& block, int step) const {
     int turns = 0;
     MK_LOOP
     for (int piece = 0; piece < pieces(); ++piece) turns += tiles_seen_by(rank, block, step, piece).count();
     return turns;
   }
-  MK_HD constexpr int turns_before_step(int rank, const QueryBlock& block, int step) const {
+  MK_HD constexpr int turns_of(int rank, const QueryBlock& block) const {
     int turns = 0;
     MK_LOOP
-    for (int before = 0; before < step; ++before) turns += turns_in(rank, block, before);
+    for (int step = 0; step < num_steps(); ++step) turns += turns_in(rank, block, step);
     return turns;
   }
-  MK_HD constexpr int turn_in_step(int rank, const QueryBlock& block, int step, const KeyTile& tile) const {
-    const int before = tile.piece > 0 ? tiles_seen_by(rank, block, step, 0).count() : 0;
-    return before + tile.index - tiles_seen_by(rank, block, step, tile.piece).begin;
-  }
-  MK_HD constexpr int turns_of(int rank, const QueryBlock& block) const {
-    return turns_before_step(rank, block, num_steps());
+  MK_HD constexpr Turn turn_of(int rank, const QueryBlock& block, int step, const KeyTile& tile) const {
+    Turn of;
+    MK_LOOP
+    for (int any = 0; any < num_steps(); ++any) {
+      if (any == step) {
+        const int in_first = tile.piece > 0 ? tiles_seen_by(rank, block, step, 0).count() : 0;
+        of.turn = of.turns + in_first + tile.index - tiles_seen_by(rank, block, step, tile.piece).begin;
+      }
+      of.turns += turns_in(rank, block, any);
+    }
+    return of;
   }
 };
 

@@ -19,7 +19,7 @@ constexpr size_t kGuardedStackBytes = 32 * 1024;
 // As dense as can be: a large world touches all stacks in turn, and is as fast as few huge pages hold them.
 // Where memory ends, an exception passes through a fibre, which takes most of it.  Not a power of two: tops of stacks
 // would share few sets of a cache.
-constexpr size_t kPlainStackBytes = 8 * 1024 + 64;
+constexpr size_t kPlainStackBytes = 7 * 1024 + 64;
 constexpr size_t kHugePage = size_t{1} << 21;
 constexpr size_t kSlabBytes = 4 * kHugePage;
 constexpr size_t kStacksPerSlab = (kSlabBytes - PlainStacks::kReadableAbove) / kPlainStackBytes;

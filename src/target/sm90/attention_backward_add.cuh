@@ -19,9 +19,9 @@ namespace mk::sm90 {
 template <class Config, class Element, class Turns>
 class AttentionAddJob {
  public:
-  // sums: of all blocks, Config::kBlockFloats of each.
-  __device__ AttentionAddJob(AttentionBackwardShared<Config, Element>& shared, float* sums, Turns& turns)
-      : shared_(shared), sums_(sums), turns_(turns) {}
+  // sums: of all blocks, Config::kBlockFloats of each.  adder: which of the warps this is.
+  __device__ AttentionAddJob(AttentionBackwardShared<Config, Element>& shared, float* sums, Turns& turns, int adder)
+      : shared_(shared), sums_(sums), turns_(turns), adder_(adder), block_(adder) {}
 
   // Until the load job's last note.  The whole warp calls this.
   __device__ void run() {
@@ -34,26 +34,26 @@ class AttentionAddJob {
 
  private:
   __device__ bool add_next() {
-    wait_phase(&shared_.sum_full[0], phase_);
-    const BlockNote note = shared_.notes[note_.slot];
+    const auto at = Cursor<AttentionBackwardShared<Config, Element>::kNotes>::at(block_);
+    wait_phase(&shared_.note_full[at.slot], at.phase);
+    const BlockNote note = shared_.notes[at.slot];
     if (note.block == BlockNote::kNoMore) return false;
-    is_void_ = is_void_ || !turns_.wait(note);
-    if (!is_void_) add_part(note, 0);
+    is_void_ = is_void_ || !turns_.wait(note);  // while the products are made
+    const uint32_t phase = block_ / kAdders & 1;
 #pragma unroll 1
-    for (int part = 1; part < Config::kConsumers; ++part) {
-      wait_phase(&shared_.sum_full[part], phase_);
+    for (int part = 0; part < Config::kConsumers; ++part) {
+      wait_phase(&shared_.sum_full[adder_][part], phase);
       if (!is_void_) add_part(note, part);
     }
     ptx::cp_async_bulk_commit_group();
     ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
     for (uint64_t& empty : shared_.sum_empty) ptx::mbarrier_arrive(&empty);
-    ptx::mbarrier_arrive(&shared_.note_empty[note_.slot]);
+    ptx::mbarrier_arrive(&shared_.note_empty[at.slot]);
     if (!is_void_) {
       ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{});
       turns_.done(note);
     }
-    ++note_;
-    phase_ ^= 1;
+    block_ += kAdders;
     return true;
   }
 
@@ -70,8 +70,8 @@ class AttentionAddJob {
   AttentionBackwardShared<Config, Element>& shared_;
   float* const sums_;
   Turns& turns_;
-  Cursor<AttentionBackwardShared<Config, Element>::kNotes> note_;
-  uint32_t phase_ = 0;
+  const int adder_;
+  uint32_t block_;  // of all that the load job notes
   bool is_void_ = false;
 };
 

@@ -2,13 +2,20 @@
 // target/sm90/attention_backward_load.cuh — the backward engine's load job: a warp brings a tile of keys and values,
 // then queries, gradients of the output, and what is noted of their rows, block by block.
 //
-// Blocks of a segment are visited from the last to the first.  With a causal mask a later tile has fewer of them, and
-// all begin together: so tiles come to a block one after the other, in their order (attention_backward_add.cuh).
+// Blocks of a segment are visited from the last to the first, and each for all heads of its group.  With a causal mask a
+// later tile has fewer of them, and all begin together: so tiles come to a block one after the other, in their order
+// (attention_backward_add.cuh).
 #pragma once
 
 #include "target/sm90/attention_backward_shared.cuh"
 
 namespace mk::sm90 {
+
+// A tile's turn among the additions to a block, and how many there are.
+struct BlockTurn {
+  int turn = 0;
+  int turns = 0;
+};
 
 // Where queries are: maps of Q and of dO, and the notes of all blocks.
 template <class Config>
@@ -29,15 +36,16 @@ class AttentionBackwardLoadJob {
   // After the caller's own preparations, before the first visit.  The whole warp calls this, and what comes after it.
   __device__ void meet() { wait_for_prepared<Config>(); }
 
-  // A visit of the tile by segments 0 … num_segments - 1, which segment_of(i) returns; turn_of(block) is the tile's
-  // turn to add to a block.
+  // A visit of the tile by segments 0 … num_segments - 1, which segment_of(i) returns: those of the first of `heads`
+  // heads, each of which has as many blocks as `blocks_of_head`.  turn_of(block), for blocks of the first head, is the
+  // tile's turn to add to a block; lanes call it for a block each.
   template <class SegmentOf, class TurnOf>
-  __device__ void load(const QueryRows<Config>& rows, const KeyVisit& visit, const AttentionMask& mask,
-                       int num_segments, const SegmentOf& segment_of, const TurnOf& turn_of) {
+  __device__ void load(const QueryRows<Config>& rows, const KeyVisit& visit, const AttentionMask& mask, int heads,
+                       int blocks_of_head, int num_segments, const SegmentOf& segment_of, const TurnOf& turn_of) {
     int blocks = 0;
 #pragma unroll 1
     for (int i = 0; i < num_segments; ++i) {
-      blocks += seeing_blocks<Config::kQueries>(mask, visit.tile, segment_of(i)).count();
+      blocks += heads * seeing_blocks<Config::kQueries>(mask, visit.tile, segment_of(i)).count();
     }
     give({visit, blocks});
     if (blocks == 0) return;
@@ -46,11 +54,20 @@ class AttentionBackwardLoadJob {
     for (int i = 0; i < num_segments; ++i) {
       const QuerySegment segment = segment_of(i);
       const BlockRange range = seeing_blocks<Config::kQueries>(mask, visit.tile, segment);
+      BlockTurn of_lane;
 #pragma unroll 1
       for (int block = range.end - 1; block >= range.begin; --block) {
+        const int lane = (range.end - 1 - block) % 32;
+        if (lane == 0) of_lane = turn_of(segment.first_block + max_of(range.begin, block - this_lane()));
+        const BlockTurn turn{__shfl_sync(0xffffffffu, of_lane.turn, lane),
+                             __shfl_sync(0xffffffffu, of_lane.turns, lane)};
         const SeenBlock seen = SeenBlock::of(mask, visit.tile, segment, block * Config::kQueries);
-        note({seen, segment.first_block + block, turn_of(segment.first_block + block)});
-        load_block(rows, segment, block);
+#pragma unroll 1
+        for (int head = 0; head < heads; ++head) {
+          const int number = segment.first_block + head * blocks_of_head + block;
+          note({seen, number, turn.turn, turn.turns});
+          load_block(rows, segment, segment.head + head, number, block);
+        }
       }
     }
   }
@@ -60,11 +77,12 @@ class AttentionBackwardLoadJob {
 
   // There are no more visits.
   __device__ void finish() {
-    note({});
+    for (int adder = 0; adder < kAdders; ++adder) note({});
     give({});
   }
 
  private:
+  __device__ static int this_lane() { return static_cast<int>(threadIdx.x) % 32; }
   __device__ void give(const NotedKeyVisit& visit) {
     wait_phase(&shared_.visit_empty[visit_.slot], visit_.phase ^ 1);
     if (is_one_lane()) {
@@ -74,10 +92,13 @@ class AttentionBackwardLoadJob {
     __syncwarp();
     ++visit_;
   }
-  // Read by who has waited for the block's queries; the last, which has none, by who knows that there is no more visit.
+  // The maths job, which waits for the block's queries, reads it then.
   __device__ void note(const BlockNote& note) {
     wait_phase(&shared_.note_empty[note_.slot], note_.phase ^ 1);
-    if (is_one_lane()) shared_.notes[note_.slot] = note;
+    if (is_one_lane()) {
+      shared_.notes[note_.slot] = note;
+      ptx::mbarrier_arrive(&shared_.note_full[note_.slot]);
+    }
     __syncwarp();
     ++note_;
   }
@@ -92,21 +113,21 @@ class AttentionBackwardLoadJob {
     tiles_ ^= 1;
   }
 
-  __device__ void load_block(const QueryRows<Config>& rows, const QuerySegment& segment, int block) {
+  __device__ void load_block(const QueryRows<Config>& rows, const QuerySegment& segment, int head, int number,
+                             int block) {
     constexpr uint32_t kNoteBytes = sizeof(RowNotes<Config>);
     const int row = segment.row + block * Config::kQueries;
     wait_phase(&shared_.q_empty[stage_.slot], stage_.phase ^ 1);
     if (is_one_lane()) {
       uint64_t* const full = &shared_.q_full[stage_.slot];
-      load_boxes<Config::kQueries>(shared_.q[stage_.slot], full, rows.q, row, segment.head, segment.batch, kNoteBytes);
+      load_boxes<Config::kQueries>(shared_.q[stage_.slot], full, rows.q, row, head, segment.batch, kNoteBytes);
       ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, &shared_.rows[stage_.slot],
-                         rows.notes + segment.first_block + block, kNoteBytes, full);
+                         rows.notes + number, kNoteBytes, full);
     }
     __syncwarp();
     wait_phase(&shared_.g_empty[stage_.slot], stage_.phase ^ 1);
     if (is_one_lane()) {
-      load_boxes<Config::kQueries>(shared_.g[stage_.slot], &shared_.g_full[stage_.slot], rows.g, row, segment.head,
-                                   segment.batch, 0);
+      load_boxes<Config::kQueries>(shared_.g[stage_.slot], &shared_.g_full[stage_.slot], rows.g, row, head, segment.batch, 0);
     }
     __syncwarp();
     ++stage_;

@@ -62,9 +62,6 @@ class AttentionBackwardMathsJob {
       }
       release(shared().visit_done[at.slot]);
     }
-    // The end counts as a block: the sums of the last one have been taken.
-    wait_phase(&shared().sum_empty[consumer()], (blocks() & 1) ^ 1);
-    release(shared().sum_full[consumer()]);
   }
 
  private:
@@ -243,7 +240,7 @@ class AttentionBackwardMathsJob {
       to[i * 128] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
     }
     shared_stores_before_tma();
-    release(shared().sum_full[consumer()]);
+    release(shared().sum_full[blocks() % kAdders][consumer()]);
   }
 
   // ---- gradients of keys -----------------------------------------------------------------------------

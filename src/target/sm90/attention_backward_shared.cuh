@@ -48,14 +48,19 @@ struct BlockNote {
 
   SeenBlock seen;
   int block = kNoMore;
-  int turn = 0;  // how many additions to the block come before
+  int turn = 0;   // how many additions to the block come before
+  int turns = 0;  // and how many there are
 };
+
+// Warps that run the add job: they take blocks in turn, since an addition takes longer than a block's products.
+constexpr int kAdders = 2;
 
 template <class Config, class Element>
 struct AttentionBackwardShared {
   static_assert(registers_fit(Config::kJobRegisters, Config::kConsumers, Config::kMathsRegisters));
   static constexpr int kVisits = 2;  // on their way at the same time
   static constexpr int kNotes = 4;
+  static_assert(kNotes % kAdders == 0);
 
   // In boxes of 64 columns, one behind the other, each with all rows.
   alignas(1024) Element k[Config::kKeys * Config::kHeadDim];
@@ -72,6 +77,7 @@ struct AttentionBackwardShared {
   uint64_t visit_full[kVisits];
   uint64_t visit_done[kVisits];
   uint64_t visit_empty[kVisits];
+  uint64_t note_full[kNotes];
   uint64_t note_empty[kNotes];
   uint64_t k_full;
   uint64_t v_full;
@@ -80,7 +86,7 @@ struct AttentionBackwardShared {
   uint64_t q_empty[Config::kStages];
   uint64_t g_full[Config::kStages];
   uint64_t g_empty[Config::kStages];
-  uint64_t sum_full[Config::kConsumers];
+  uint64_t sum_full[kAdders][Config::kConsumers];
   uint64_t sum_empty[Config::kConsumers];
 };
 
@@ -92,6 +98,7 @@ __device__ void prepare_attention_backward(AttentionBackwardShared<Config, Eleme
     for (uint64_t& full : shared.visit_full) ptx::mbarrier_init(&full, 1);
     for (uint64_t& done : shared.visit_done) ptx::mbarrier_init(&done, kWarps);
     for (uint64_t& empty : shared.visit_empty) ptx::mbarrier_init(&empty, 1);
+    for (uint64_t& full : shared.note_full) ptx::mbarrier_init(&full, 1);
     for (uint64_t& empty : shared.note_empty) ptx::mbarrier_init(&empty, 1);
     ptx::mbarrier_init(&shared.k_full, 1);
     ptx::mbarrier_init(&shared.v_full, 1);
@@ -100,7 +107,9 @@ __device__ void prepare_attention_backward(AttentionBackwardShared<Config, Eleme
     for (uint64_t& empty : shared.q_empty) ptx::mbarrier_init(&empty, kWarps);
     for (uint64_t& full : shared.g_full) ptx::mbarrier_init(&full, 1);
     for (uint64_t& empty : shared.g_empty) ptx::mbarrier_init(&empty, kWarps);
-    for (uint64_t& full : shared.sum_full) ptx::mbarrier_init(&full, 4);
+    for (auto& of_adder : shared.sum_full) {
+      for (uint64_t& full : of_adder) ptx::mbarrier_init(&full, 4);
+    }
     for (uint64_t& empty : shared.sum_empty) ptx::mbarrier_init(&empty, 1);
   });
 }
