@@ -66,9 +66,9 @@ tools::AttentionSize attention_size(const BenchCase& c) {
 // Bytes depend on neither roles nor tiles.
 Traffic attention_traffic_of(const BenchCase& c) {
   const attention::Problem problem = attention_problem(c);
-  const Roster roles = attention::choose_roles(c.world, {}, Seats(132));
-  const attention::Layout layout =
-      attention::make_layout(problem, attention::cut_on(DeviceKind::kCuda, problem), roles);
+  const Seats seats(132);
+  const auto layout = attention::make_layout(problem, attention::cut_on(DeviceKind::kCuda, problem, seats),
+                                             attention::choose_roles(problem, {}, seats));
   Traffic busiest;
   for (int rank = 0; rank < c.world.size(); ++rank) {
     const auto nvlink = static_cast<int64_t>(attention::nvlink_bytes(layout, rank));

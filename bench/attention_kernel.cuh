@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(Config::kThreads, 1)
       const sm90::QueryTile tile = tiles.tile(index);
       const auto segment_of = [&](int i) {
         const AttentionPart& part = p.parts[first + i];
-        return sm90::KeySegment{&part.k,  &part.v,   part.first_batch + tile.batch, tile.head / p.group,
-                                part.row, part.keys, part.position};
+        return sm90::KeySegment{&part.k,   &part.v,      part.first_batch + tile.batch, tile.head / p.group, part.row,
+                                part.keys, part.position};
       };
       if (p.resumes && is_paused && !parts.has_keys(tile, segment_of)) continue;
       job.load(&p.q,

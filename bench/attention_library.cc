@@ -61,9 +61,9 @@ int mk_ring_attention(int64_t batch, int64_t rows, int64_t heads, int64_t kv_hea
 }
 
 // Likewise.
-int mk_ring_attention_backward(int64_t batch, int64_t rows, int64_t heads, int64_t kv_heads, int64_t dim,
-                               int is_causal, int64_t window, void* q, void* k, void* v, void* o, void* dout,
-                               float* lse, void* dq, void* dk, void* dv, void* stream) {
+int mk_ring_attention_backward(int64_t batch, int64_t rows, int64_t heads, int64_t kv_heads, int64_t dim, int is_causal,
+                               int64_t window, void* q, void* k, void* v, void* o, void* dout, float* lse, void* dq,
+                               void* dk, void* dv, void* stream) {
   return kept([&] {
     const auto tensor = [&](void* data, int64_t of_heads) {
       return mk::HeadTensor{data, mk::DType::kBf16, batch, rows, of_heads, dim};

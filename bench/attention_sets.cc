@@ -72,9 +72,10 @@ tools::CheckResult AttentionSets::check_rows(int set, int rank, int64_t first) {
   const tools::Shard of_rank{case_.attention.order, case_.world.size(), rank, case_.m};
   const int64_t piece = case_.attention.order == SequenceOrder::kZigzag ? case_.m / 2 : case_.m;
   const int64_t rows = std::min(kRowsChecked, piece - first % piece);
-  const tools::CheckedAttention checked{
-      values_of(set), {.rows = rows, .first = of_rank.position_of(first)}, case_.attention.mask.kind,
-      tools::scale_or_default({}, case_.k)};
+  const tools::CheckedAttention checked{values_of(set),
+                                        {.rows = rows, .first = of_rank.position_of(first)},
+                                        case_.attention.mask.kind,
+                                        tools::scale_or_default({}, case_.k)};
   HeadTensor o = own.o;
   o.data = static_cast<std::byte*>(o.data) + first * o.heads * o.dim * size_of(o.dtype);
   o.rows = rows;

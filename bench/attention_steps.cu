@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT
 // bench/attention_steps.cu — see attention_steps.h.
-#include "bench/attention_steps.h"
-
 #include "bench/attention_kernel.cuh"
 #include "bench/attention_launch.h"
+#include "bench/attention_steps.h"
 #include "mkernel/error.h"
 #include "ops/attention/attention_positions.h"
 #include "ops/attention/ring_attention_sm90.h"
@@ -44,11 +43,8 @@ void set_parts(const BenchCase& c, const KeysOfRanks& keys, AttentionParams<Elem
   params.num_parts = params.parts_of_pass = static_cast<int>(rows.batches);
   for (int i = 0; i < params.num_parts; ++i) {
     const int rank = keys.first_rank + i / pieces(c);
-    params.parts[i] = {.k = k,
-                       .v = v,
-                       .keys = piece_rows(c),
-                       .position = position_of(c, rank, i % pieces(c)),
-                       .first_batch = i};
+    params.parts[i] = {
+        .k = k, .v = v, .keys = piece_rows(c), .position = position_of(c, rank, i % pieces(c)), .first_batch = i};
   }
 }
 

@@ -26,7 +26,7 @@ class AttentionSubject : public Subject {
   tools::CheckResult check_fused(int set) override { return operands_.check(set); }
 
   void launch_fused(int set, const FusedOptions& options) override {
-    const Roster chosen = attention::choose_roles(case_.world, options.split, seats_of(world_.device()));
+    const Roster chosen = attention::choose_roles(problem_, options.split, seats_of(world_.device()));
     const Split split = paced_split(case_.world, options.split, attention::Layout::kRoles, chosen);
     const runtime::Plan& plan = attention::plan_for(world_, problem_, split);
     world_.expect_commands();

@@ -81,9 +81,7 @@ class AttentionBaseline : public Baseline {
   }
   uint64_t* new_claim(int rank) { return claims_.as<uint64_t>() + rank * kMostLaunches + used_claims_[rank]++; }
 
-  KeysOfRanks all_of(int rank) const {
-    return {keys_[rank].view.data, values_[rank].view.data, 0, world().size()};
-  }
+  KeysOfRanks all_of(int rank) const { return {keys_[rank].view.data, values_[rank].view.data, 0, world().size()}; }
   KeysOfRanks of_source(int rank, int source) const {
     const int64_t at = source * static_cast<int64_t>(shard_bytes());
     return {keys_[rank].memory.as() + at, values_[rank].memory.as() + at, source, 1};
@@ -123,9 +121,8 @@ class AttentionBaseline : public Baseline {
     for (int rank = 0; rank < world().size(); ++rank) {
       const KeysOfRanks from = own_of(set, rank);
       const int64_t at = rank * static_cast<int64_t>(shard_bytes());
-      const CopyPiece own[] = {
-          {keys_[rank].memory.as() + at, static_cast<const std::byte*>(from.k), shard_bytes()},
-          {values_[rank].memory.as() + at, static_cast<const std::byte*>(from.v), shard_bytes()}};
+      const CopyPiece own[] = {{keys_[rank].memory.as() + at, static_cast<const std::byte*>(from.k), shard_bytes()},
+                               {values_[rank].memory.as() + at, static_cast<const std::byte*>(from.v), shard_bytes()}};
       copy_on_device(rig_.copy_path(), own, rig_.compute(rank));
     }
     queue_transfers(cut, keys, values,

@@ -97,8 +97,7 @@ __global__ void __launch_bounds__(kThreads)
     multiply_rows(q, row, k, key, panels, dots);
 #pragma unroll
     for (int i = 0; i < kPerThread; ++i) {
-      const KeyRange seen =
-          checked.seen_keys(row + threadIdx.x / kStride + i * kStride);
+      const KeyRange seen = checked.seen_keys(row + threadIdx.x / kStride + i * kStride);
 #pragma unroll
       for (int j = 0; j < kPerThread; ++j) {
         const int64_t at = key + threadIdx.x % kStride + j * kStride;

@@ -45,9 +45,7 @@ struct Rows {
 
   // Of rows from `row` on; positions grow with rows.
   __device__ KeyRange seen(int64_t row, int64_t rows) const {
-    const auto of = [&](int64_t one) {
-      return checked.seen_keys(checked.shard.position_of(one));
-    };
+    const auto of = [&](int64_t one) { return checked.seen_keys(checked.shard.position_of(one)); };
     return {of(first + row).first, of(first + min_of(row + rows, count) - 1).end};
   }
   __device__ double* scores_of(int64_t head, int64_t row) const {

@@ -96,12 +96,11 @@ struct ShapeFlags {
 };
 
 void check_shape_flags(const BenchRequest& request) {
-  const ShapeFlags kinds[] = {
-      {bench::kGemmKinds, request.m || request.n || request.k, "--m", "--m, --n and --k"},
-      {bench::kMoeKinds, !request.moe.is_empty(), "--tokens and what goes with it",
-       "--tokens, --hidden, --inter, --experts and --topk"},
-      {bench::kAttentionKinds, !request.attention.is_empty(), "--seq and what goes with it",
-       "--seq, --heads, --kv-heads, --mask and --layout"}};
+  const ShapeFlags kinds[] = {{bench::kGemmKinds, request.m || request.n || request.k, "--m", "--m, --n and --k"},
+                              {bench::kMoeKinds, !request.moe.is_empty(), "--tokens and what goes with it",
+                               "--tokens, --hidden, --inter, --experts and --topk"},
+                              {bench::kAttentionKinds, !request.attention.is_empty(), "--seq and what goes with it",
+                               "--seq, --heads, --kv-heads, --mask and --layout"}};
   const auto own = std::ranges::find_if(kinds, [&](const ShapeFlags& one) { return is_one_of(request.op, one.ops); });
   for (const ShapeFlags& kind : kinds) {
     check_usage(!kind.are_given || request.mode == BenchMode::kShapes,

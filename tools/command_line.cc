@@ -63,9 +63,10 @@ void add_moe_flags(CLI::App& app, RunRequest& run) {
 
 void add_attention_flags(CLI::App& app, RunRequest& run) {
   add_number<int64_t>(app, "--batch", run.batch, "ring_attention: sequences [1]");
-  add_number<int64_t>(app, "--seq", run.seq,
-                      "ring_attention: length of a sequence over all ranks, or of all that are --packed; a multiple of their parts " +
-                          per_device(&AttentionDefaults::seq));
+  add_number<int64_t>(
+      app, "--seq", run.seq,
+      "ring_attention: length of a sequence over all ranks, or of all that are --packed; a multiple of their parts " +
+          per_device(&AttentionDefaults::seq));
   add_number<int64_t>(app, "--heads", run.heads,
                       "ring_attention: heads of queries " + per_device(&AttentionDefaults::heads));
   add_number<int64_t>(

@@ -115,8 +115,12 @@ class Runner {
     const AttentionValues values = values_of(launch);
     for_each_rank_here(world_, [&](int rank) {
       const RankData& own = of_rank(data, rank);
-      const CheckedAttention checked{values, shard_of(row_, world_, rank), fields_.mask.kind, fields_.scale,
-                                     fields_.sink ? SinkUse::kGiven : SinkUse::kNone, packing_.view()};
+      const CheckedAttention checked{values,
+                                     shard_of(row_, world_, rank),
+                                     fields_.mask.kind,
+                                     fields_.scale,
+                                     fields_.sink ? SinkUse::kGiven : SinkUse::kNone,
+                                     packing_.view()};
       const AttentionTally tally = checker_->check(checked, own.o.view, own.lse.memory.as<float>());
       row_.check.add(CheckResult::of(tally.o));
       row_.check.add(CheckResult::of(tally.lse));

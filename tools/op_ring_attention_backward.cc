@@ -69,8 +69,12 @@ class Runner {
   const RankData& of_rank(const LaunchData& data, int rank) const { return data.ranks[rank - world_.first_rank()]; }
 
   CheckedAttention checked_of(int launch, int rank) const {
-    return {attention_values_for(attention_size_of(row_), row_.seed, launch), shard_of(row_, world_, rank),
-            fields_.mask.kind, fields_.scale, fields_.sink ? SinkUse::kGiven : SinkUse::kNone, packing_.view()};
+    return {attention_values_for(attention_size_of(row_), row_.seed, launch),
+            shard_of(row_, world_, rank),
+            fields_.mask.kind,
+            fields_.scale,
+            fields_.sink ? SinkUse::kGiven : SinkUse::kNone,
+            packing_.view()};
   }
 
   LaunchMemory memory() const {

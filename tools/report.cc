@@ -60,8 +60,8 @@ std::string packed_flag(const std::vector<int32_t>& cu_seqlens) {
   return lengths;
 }
 
-// "2x 512x4:2x32 causal": two sequences of 512 with four heads of queries, two of keys, 32 elements each.  "9 in 512x…":
-// nine that are packed.
+// "2x 512x4:2x32 causal": two sequences of 512 with four heads of queries, two of keys, 32 elements each.  "9 in
+// 512x…": nine that are packed.
 std::string attention_text(const Row& row) {
   const AttentionFields& fields = *row.attention;
   const std::string batch = fields.batch > 1 ? fmt::format("{}x ", fields.batch) : "";
@@ -83,7 +83,8 @@ std::string shape_flags(const Row& row) {
   if (row.attention) {
     const AttentionFields& fields = *row.attention;
     return fmt::format(
-        "--batch {} --seq {} --heads {} --kv-heads {} --head-dim {} --mask {} --layout {} --scale {}{}{} --direction {}",
+        "--batch {} --seq {} --heads {} --kv-heads {} --head-dim {} --mask {} --layout {} --scale {}{}{} --direction "
+        "{}",
         fields.batch, fields.seq, fields.heads, fields.kv_heads, row.k, mask_text(fields.mask), name_of(fields.layout),
         fields.scale, fields.sink ? " --sink" : "", packed_flag(fields.cu_seqlens), name_of(fields.direction));
   }

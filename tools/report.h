@@ -58,7 +58,7 @@ struct AttentionFields {
   float scale = 1;
   bool sink = false;
   std::vector<int32_t> cu_seqlens = {};  // of packed sequences
-  double flops = 0;  // of a rank, on average: only for keys that queries see
+  double flops = 0;                      // of a rank, on average: only for keys that queries see
 };
 
 struct Row {

@@ -70,8 +70,8 @@ struct RingAttentionOptions {
   SequenceOrder order = SequenceOrder::kContiguous;
   std::optional<float> scale = {};  // of scores; empty: 1 / √dim
   Split split = {};                 // empty: chosen for the shape
-  // Not empty: sequences of any lengths are packed one after the other into the positions of all ranks, and a query sees
-  // keys of its own sequence only.  On the host: where each sequence begins, and then where the last one ends, so
+  // Not empty: sequences of any lengths are packed one after the other into the positions of all ranks, and a query
+  // sees keys of its own sequence only.  On the host: where each sequence begins, and then where the last one ends, so
   // 0, …, rows · ranks.  The tensors' batch is 1.
   std::span<const int32_t> cu_seqlens = {};
 };

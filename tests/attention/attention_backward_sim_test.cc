@@ -155,7 +155,8 @@ class AttentionBackwardSim {
     double sum = 0;
     for (int source = 0; source < layout_.world.size(); ++source) {
       for (int64_t key = 0; key < shape.rows; ++key) {
-        if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key))) continue;
+        if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key)))
+          continue;
         const int64_t of_key = ((batch * shape.rows + key) * shape.kv_heads + kv_head) * shape.dim;
         double score = 0;
         for (int64_t d = 0; d < shape.dim; ++d) score += double{own.q[at + d]} * all[source].k[of_key + d];

@@ -75,8 +75,9 @@ inline attention::Problem attention_problem(const WorldShape& world, const Atten
                                             int64_t batch = 2, int64_t heads = 2, int64_t kv_heads = 1,
                                             int64_t dim = 3) {
   if (form.packing != 0) batch = 1;
-  return {world,      {batch, rows, heads, kv_heads, dim, DType::kFp32}, form.mask, form.order, {},
-          packed_ends(form, rows * world.size())};
+  return {world,     {batch, rows, heads, kv_heads, dim, DType::kFp32},
+          form.mask, form.order,
+          {},        packed_ends(form, rows * world.size())};
 }
 
 // Workers of each role that has work.

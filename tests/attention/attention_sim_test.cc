@@ -136,7 +136,8 @@ class AttentionSim {
     for (int source = 0; source < layout_.world.size(); ++source) {
       const RankLaunch& theirs = launch(source, epoch);
       for (int64_t key = 0; key < shape.rows; ++key) {
-        if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key))) continue;
+        if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key)))
+          continue;
         const int64_t at = ((batch * shape.rows + key) * shape.kv_heads + kv_head) * shape.dim;
         const float* const q = own.q.data() + ((batch * shape.rows + row) * shape.heads + head) * shape.dim;
         double score = 0;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // tests/bench/attention_case_test.cc — attention that is timed: its shapes, its work, and the bytes it moves.
+#include "bench/attention_case.h"
+
 #include <gtest/gtest.h>
 
-#include "bench/attention_case.h"
 #include "bench/paced_split.h"
 #include "bench/shapes.h"
 #include "ops/attention/ring_attention_targets.h"
@@ -72,7 +73,8 @@ TEST(AttentionCase, ComputeOutweighsCommunicationAt16kRowsOfARank) {
 
 TEST(PacedSplit, TheNicHasRoomBesideTheWorkersOfAttention) {
   for (const WorldShape& world : {WorldShape{2, 1}, WorldShape{2, 2}, WorldShape{4, 2}}) {
-    const Roster chosen = attention::choose_roles(world, {}, Seats(132 / world.size()));
+    const Roster chosen =
+        attention::choose_roles(attention_problem(attention_cases(world)[0]), {}, Seats(132 / world.size()));
     const Roster fewer = with_room_for_nic(attention::Layout::kRoles, chosen);
     EXPECT_TRUE(leaves_buffers(fewer.num_outside()));
     EXPECT_EQ(fewer.num_compute(), chosen.num_compute());

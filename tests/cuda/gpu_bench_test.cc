@@ -73,8 +73,7 @@ TEST_P(GpuAttentionBench, AllAreRightAndNoneIsFasterThanTheLinks) {
   for (const AttentionMask mask :
        {AttentionMask{}, AttentionMask{MaskKind::kCausal}, AttentionMask{MaskKind::kCausal, 150}}) {
     for (const SequenceOrder order : {SequenceOrder::kContiguous, SequenceOrder::kZigzag}) {
-      const AttentionWish wish{
-          .seq = 2 * 165 * world.size(), .heads = 4, .kv_heads = 2, .mask = mask, .order = order};
+      const AttentionWish wish{.seq = 2 * 165 * world.size(), .heads = 4, .kv_heads = 2, .mask = mask, .order = order};
       const Measurement result = measure(attention_cases(world, wish)[0], options);
       EXPECT_EQ(result.check.wrong, 0) << name_of(mask.kind) << name_of(order);
       ASSERT_TRUE(result.fused.has_value()) << result.why_no_fused;

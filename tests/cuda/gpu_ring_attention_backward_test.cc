@@ -19,8 +19,7 @@ namespace {
 // A launch's tensors on the GPU; gradients are NaN before.
 class GpuGradients {
  public:
-  GpuGradients(World& world, const AttentionCase& at, uint64_t seed, uint64_t launch,
-               Outputs outputs = Outputs::kDrawn)
+  GpuGradients(World& world, const AttentionCase& at, uint64_t seed, uint64_t launch, Outputs outputs = Outputs::kDrawn)
       : at_(at), outputs_(outputs), data_(at, seed, launch, outputs), tensors_(world.state().device()) {
     const bool has_sinks = at.sinks == Sinks::kGiven;
     const float* const sinks = has_sinks ? tensors_.keep(data_.sinks()) : nullptr;

@@ -82,9 +82,11 @@ testing::AssertionResult runs_right(World& world, const AttentionCase& at, int l
 
 // Rows of one, of a prime, one past a tile, and of several tiles and blocks.  Every dim there is, with key heads for
 // each query head and for several.  The host attends to every query in double: small shapes are for large worlds.
-constexpr RingAttentionShape kShapes[] = {
-    {1, 1, 1, 1, 64, DType::kBf16},   {2, 37, 4, 1, 128, DType::kFp16}, {1, 129, 2, 2, 64, DType::kFp16},
-    {1, 65, 2, 1, 256, DType::kBf16}, {1, 300, 8, 2, 128, DType::kBf16}};
+constexpr RingAttentionShape kShapes[] = {{1, 1, 1, 1, 64, DType::kBf16},
+                                          {2, 37, 4, 1, 128, DType::kFp16},
+                                          {1, 129, 2, 2, 64, DType::kFp16},
+                                          {1, 65, 2, 1, 256, DType::kBf16},
+                                          {1, 300, 8, 2, 128, DType::kBf16}};
 constexpr size_t kSmallShapes = 4;
 
 class GpuAttention : public testing::TestWithParam<std::tuple<WorldShape, SequenceOrder>> {

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // tests/tools/attention_check_test.cc — the judge of attention passes what is right and nothing else.
+#include "tools/attention_check.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "tests/support/matrix.h"
-#include "tools/attention_check.h"
 
 namespace mk::test {
 namespace {

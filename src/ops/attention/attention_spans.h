@@ -48,7 +48,8 @@ struct Spans {
   MK_HD constexpr Range in_sequences_of(const Range& positions, const Range& keys) const {
     if (!are_packed() || positions.count == 0) return keys;
     const int64_t first = max_of<int64_t>(keys.first, at(positions.first).sequence_first);
-    const int64_t end = min_of<int64_t>(keys.first + keys.count, at(positions.first + positions.count - 1).sequence_end);
+    const int64_t end =
+        min_of<int64_t>(keys.first + keys.count, at(positions.first + positions.count - 1).sequence_end);
     return {first, max_of<int64_t>(0, end - first)};
   }
 

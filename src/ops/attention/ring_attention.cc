@@ -17,7 +17,8 @@ namespace attention {
 namespace {
 
 KeptLayout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
-  return make_layout(problem, cut_on(device.kind(), problem), choose_roles(problem.world, split, seats_of(device)));
+  const Seats seats = seats_of(device);
+  return make_layout(problem, cut_on(device.kind(), problem, seats), choose_roles(problem, split, seats));
 }
 
 runtime::PlanSpec spec_of(const KeptLayout& layout) {
@@ -35,7 +36,8 @@ void work_on_host(cpu::CpuMachine& m, const Layout& layout, const Post& post, co
 
 }  // namespace
 
-Roster choose_roles(const WorldShape& world, const Split& asked, const Seats& seats) {
+Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats) {
+  const WorldShape& world = problem.world;
   const bool has_peers = world.ranks > 1;
   const bool has_nodes = world.nodes > 1;
   if (!asked.empty()) {
@@ -44,20 +46,23 @@ Roster choose_roles(const WorldShape& world, const Split& asked, const Seats& se
   }
   if (seats.sharing == 1)
     return filled_up(world, {{has_peers ? 1 : 0}, {has_nodes ? 1 : 0}, {has_nodes ? 1 : 0}, {1}}, seats);
-  // One SM's warps: keys are few beside the products that they take part in.
+  // A warp moves 16 GB/s.  With many queries a key an SM's warps are enough; with fewer, or for two kinds of links, an
+  // SM for each.
+  constexpr int64_t kQueriesOfAnSm = 40'000;
+  const bool are_many = problem.shape.rows * (problem.shape.heads / problem.shape.kv_heads) >= kQueriesOfAnSm;
+  const int workers = has_peers && has_nodes && !are_many ? 2 * seats.sharing : seats.sharing;
   const int keep = has_nodes ? 1 : 0;
-  const int send = !has_nodes ? 0 : has_peers ? seats.sharing / 2 - 1 : seats.sharing - 1;
-  return filled_up(world, {{has_peers ? seats.sharing - send - keep : 0}, {send}, {keep}, {1}}, seats);
+  const int send = !has_nodes ? 0 : has_peers ? workers / 2 - 1 : workers - 1;
+  return filled_up(world, {{has_peers ? workers - send - keep : 0}, {send}, {keep}, {1}}, seats);
 }
 
-Cut cut_on(DeviceKind device, const Problem& problem) {
+Cut cut_on(DeviceKind device, const Problem& problem, const Seats& seats) {
   if (device != DeviceKind::kCuda) return {};
   Cut cut{.tile_rows = kGpuTileRows, .part_bytes = 128 * 1024, .chunks_of_piece = 8};
-  // Heads whose keys and values stay in the L2 while the tiles of a step go over them.
-  constexpr int64_t kL2Share = int64_t{32} << 20;
+  // Heads whose keys and values stay in the rank's part of the L2 while the tiles of a step go over them.
   const RingAttentionShape& shape = problem.shape;
   const int64_t head_bytes = 2 * shape.rows * shape.dim * size_of(shape.dtype);
-  const int64_t together = std::max<int64_t>(1, kL2Share / head_bytes) * (shape.heads / shape.kv_heads);
+  const int64_t together = std::max<int64_t>(1, l2_share(seats) / head_bytes) * (shape.heads / shape.kv_heads);
   cut.heads_together = static_cast<int>(std::min(together, shape.batch * shape.heads));
   return cut;
 }
@@ -120,8 +125,9 @@ void ring_attention(World& world, std::span<const RingAttentionArgs> args, const
 
 int64_t ring_attention_workspace_bytes(const World& world, const RingAttentionShape& shape,
                                        const RingAttentionOptions& options) {
-  const attention::Problem problem{world.state().shape(), shape, options.mask, options.order, options.scale,
-                                   {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
+  const attention::Problem problem{world.state().shape(), shape,
+                                   options.mask,          options.order,
+                                   options.scale,         {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
   attention::check_problem(problem, world.device());
   return static_cast<int64_t>(runtime::workspace_bytes(
       attention::spec_of(attention::layout_on(world.state().device(), problem, options.split))));

@@ -9,6 +9,7 @@
 #include "ops/attention/ring_attention_backward_protocol.h"
 #include "ops/attention/ring_attention_backward_sm90.h"
 #include "ops/attention/ring_attention_backward_targets.h"
+#include "ops/attention/ring_attention_targets.h"
 #include "ops/host_launch.h"
 #include "ops/plan_spec.h"
 
@@ -17,8 +18,9 @@ namespace attention {
 namespace {
 
 KeptBackwardLayout layout_on(const runtime::Device& device, const Problem& problem, const Split& split) {
-  return make_backward_layout(problem, backward_cut_on(device.kind(), problem),
-                              choose_backward_roles(problem.world, split, seats_of(device)));
+  const Seats seats = seats_of(device);
+  return make_backward_layout(problem, backward_cut_on(device.kind(), problem, seats),
+                              choose_backward_roles(problem.world, split, seats));
 }
 
 runtime::PlanSpec spec_of(const KeptBackwardLayout& layout) {
@@ -73,7 +75,7 @@ Roster choose_backward_roles(const WorldShape& world, const Split& asked, const 
                    seats);
 }
 
-BackwardCut backward_cut_on(DeviceKind device, const Problem& problem) {
+BackwardCut backward_cut_on(DeviceKind device, const Problem& problem, const Seats& seats) {
   if (device != DeviceKind::kCuda) return {};
   const RingAttentionShape& shape = problem.shape;
   BackwardCut cut{.block_rows = gpu_block_rows(static_cast<int>(shape.dim)),
@@ -81,11 +83,13 @@ BackwardCut backward_cut_on(DeviceKind device, const Problem& problem) {
                   .part_bytes = 128 * 1024,
                   .chunks_of_piece = 8,
                   .share_rows = 128};
-  // Key heads whose queries and gradients stay in the L2 while the tiles of a step pass by.
-  constexpr int64_t kL2Share = int64_t{30} << 20;
+  // Key heads whose queries and gradients stay in the rank's part of the L2 while the tiles of a step pass by.
   const int64_t group = shape.heads / shape.kv_heads;
   const int64_t head_bytes = 2 * shape.rows * shape.dim * size_of(shape.dtype) * group;
-  cut.heads_together = static_cast<int>(std::clamp<int64_t>(kL2Share / head_bytes, 1, shape.batch * shape.kv_heads));
+  const int64_t all = shape.batch * shape.kv_heads;
+  int64_t together = std::clamp<int64_t>(l2_share(seats) / head_bytes, 1, all);
+  while (all % together != 0) --together;
+  cut.heads_together = static_cast<int>(together);
   return cut;
 }
 
@@ -140,8 +144,9 @@ void ring_attention_backward(World& world, std::span<const RingAttentionBackward
 
 int64_t ring_attention_backward_workspace_bytes(const World& world, const RingAttentionShape& shape,
                                                 const RingAttentionOptions& options) {
-  const attention::Problem problem{world.state().shape(), shape, options.mask, options.order, options.scale,
-                                   {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
+  const attention::Problem problem{world.state().shape(), shape,
+                                   options.mask,          options.order,
+                                   options.scale,         {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
   attention::check_backward_problem(problem, world.device());
   return static_cast<int64_t>(runtime::workspace_bytes(
       attention::spec_of(attention::layout_on(world.state().device(), problem, options.split))));

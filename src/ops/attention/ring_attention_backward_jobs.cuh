@@ -5,8 +5,8 @@
 //   load     a warp        waits for keys, and for room for their gradients; walks tiles and the blocks that see them
 //   add      two lanes     wait for the turn of a tile to add to a block, and pass it on
 //   tell     a warp        tells of gradients of keys, and of keys that have been read
-//   rows     each warp of  notes queries before the first tile; after the last one makes results of blocks and sinks
-//            the consumers
+//   rows     each warp of  notes queries, and turns, before the first tile; after the last one makes results of blocks
+//            the consumers  and sinks
 #pragma once
 
 #include "core/crew.h"
@@ -64,18 +64,19 @@ __device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p
     const auto segment_of = [&](int i) {
       const int piece = pieces - 1 - i;
       const Range positions = layout.queries_for(rank, piece, tile);
-      return sm90::QuerySegment{tile.batch * pieces + piece,
-                                head,
-                                static_cast<int>(layout.row_of(rank, piece, positions.first) -
-                                                 piece * layout.piece_rows()),
-                                static_cast<int>(positions.count),
-                                static_cast<int>(positions.first),
-                                layout.first_block(rank, tile.batch, head, piece) +
-                                    (positions.count > 0 ? layout.block_of(rank, piece, positions.first) : 0)};
+      return sm90::QuerySegment{
+          tile.batch * pieces + piece,
+          head,
+          static_cast<int>(layout.row_of(rank, piece, positions.first) - piece * layout.piece_rows()),
+          static_cast<int>(positions.count),
+          static_cast<int>(positions.first),
+          layout.first_block(rank, tile.batch, head, piece) +
+              (positions.count > 0 ? layout.block_of(rank, piece, positions.first) : 0)};
     };
     const auto turn_of = [&](int number) {
-      const Turn of = layout.turn_of(rank, layout.block_at(rank, number), step, tile);
-      return sm90::BlockTurn{of.turn, of.turns};
+      const int* const words = p.template resolve<const int>(layout.turns_at(rank, number));
+      return sm90::BlockTurn{__ldcg(words + step * pieces + tile.piece) + tile.index,
+                             __ldcg(words + layout.turn_words() - 1)};
     };
     job.load(rows, key_visit(p, tile, step), p.mask, group, layout.tiles_of_head(rank), pieces, segment_of, turn_of);
     return true;
@@ -99,9 +100,7 @@ struct Turns {
   __device__ bool wait(const sm90::BlockNote& note) const {
     return before_addition(machine, p.layout, note.block, note.turn, note.turns);
   }
-  __device__ void done(const sm90::BlockNote& note) const {
-    after_addition(machine, p.layout, note.block);
-  }
+  __device__ void done(const sm90::BlockNote& note) const { after_addition(machine, p.layout, note.block); }
 };
 
 template <class Config, class Element, class Pace>
@@ -153,6 +152,7 @@ class RowsBody {
     sm90::note_rows<Config, Element>({p_.o + at, p_.row_elements()}, {p_.dout + at, p_.row_elements()},
                                      p_.lse + head * p_.layout.rows + block.rows.first,
                                      static_cast<int>(block.rows.count), notes()[block.number]);
+    note_turns(block);
   }
   __device__ void finish_queries(const QueryBlock& block) {
     const float* const sums = p_.template resolve<const float>(p_.layout.query_sums_at(p_.view.rank, block.number));
@@ -179,6 +179,32 @@ class RowsBody {
   }
 
  private:
+  // A lane for each step: to compute it for each tile would take longer than the tile's products.
+  __device__ void note_turns(const QueryBlock& block) {
+    const BackwardLayout& layout = p_.layout;
+    int* const words = p_.template resolve<int>(layout.turns_at(p_.view.rank, block.number));
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    int before = 0;
+    MK_LOOP
+    for (int first = 0; first < layout.num_steps(); first += 32) {
+      const int step = first + lane;
+      const int own = step < layout.num_steps() ? layout.turns_in(p_.view.rank, block, step) : 0;
+      int up_to = own;
+#pragma unroll
+      for (int lanes = 1; lanes < 32; lanes *= 2) {
+        const int other = __shfl_up_sync(0xffffffffu, up_to, lanes);
+        if (lane >= lanes) up_to += other;
+      }
+      MK_LOOP
+      for (int piece = 0; piece < layout.pieces() && step < layout.num_steps(); ++piece) {
+        words[step * layout.pieces() + piece] =
+            before + up_to - own + layout.turn_in_step(p_.view.rank, block, step, piece);
+      }
+      before += __shfl_sync(0xffffffffu, up_to, 31);
+    }
+    if (lane == 0) words[layout.turn_words() - 1] = before;
+  }
+
   __device__ sm90::RowNotes<Config>* notes() const {
     return p_.template resolve<sm90::RowNotes<Config>>(p_.layout.notes_at(p_.view.rank, 0));
   }

@@ -32,7 +32,7 @@ std::vector<uint64_t> window_bytes(const BackwardLayout& layout) {
   bytes.pop_back();  // no state: a tile is visited once
   const uint64_t slot = 2 * layout.gradient_half_bytes();
   const uint64_t blocks = layout.most_tiles();
-  bytes.push_back(blocks * layout.notes_bytes());
+  bytes.push_back(layout.turns_at(0, static_cast<int>(blocks)).offset);
   bytes.push_back(blocks * layout.query_sums_bytes());
   bytes.push_back(layout.collects() ? slot : 0);
   bytes.push_back(layout.world.ranks > 1 ? layout.local_slots * slot : 0);

@@ -23,7 +23,7 @@
 
 namespace mk::attention {
 
-constexpr uint32_t kNotesWindow = kFirstOperatorWindow + 3;      // of each query: lse, Σ o ∘ do
+constexpr uint32_t kNotesWindow = kFirstOperatorWindow + 3;      // of each query: lse, Σ o ∘ do; of blocks: turns
 constexpr uint32_t kQuerySumsWindow = kFirstOperatorWindow + 4;  // of each block
 constexpr uint32_t kKeySumsWindow = kFirstOperatorWindow + 5;    // of this rank's keys and values
 constexpr uint32_t kInboxWindow = kFirstOperatorWindow + 6;
@@ -172,6 +172,12 @@ struct BackwardLayout : BackwardTiles {
   MK_HD constexpr int64_t notes_bytes() const { return int64_t{tile_rows} * 8; }
   MK_HD constexpr Place notes_at(int rank, int block) const {
     return {kNotesWindow, rank, static_cast<uint64_t>(block * notes_bytes())};
+  }
+  // What a GPU notes of a block's turns: for each step and piece that of its tile 0, and then how many there are.
+  MK_HD constexpr int turn_words() const { return num_steps() * pieces() + 1; }
+  MK_HD constexpr Place turns_at(int rank, int block) const {
+    return {kNotesWindow, rank,
+            static_cast<uint64_t>(most_tiles() * notes_bytes() + int64_t{block} * turn_words() * 4)};
   }
   MK_HD constexpr int64_t query_sums_bytes() const { return int64_t{tile_rows} * dim * 4; }
   MK_HD constexpr Place query_sums_at(int rank, int block) const {

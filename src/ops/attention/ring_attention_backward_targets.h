@@ -13,7 +13,7 @@ namespace mk::attention {
 
 // The roles of a rank, by the caller's split or chosen.
 Roster choose_backward_roles(const WorldShape& world, const Split& asked, const Seats& seats);
-BackwardCut backward_cut_on(DeviceKind device, const Problem& problem);
+BackwardCut backward_cut_on(DeviceKind device, const Problem& problem, const Seats& seats);
 
 // Plans and launches some of the ranks: what ring_attention_backward does for all.
 runtime::Plan& backward_plan_for(runtime::WorldState& world, const Problem& problem, const Split& split);

@@ -68,11 +68,8 @@ struct BackwardTiles : Layout {
     const int of_first = tiles_in(rank, 0);
     const int piece = in_head < of_first ? 0 : 1;
     const Range positions = tile_positions(rank, piece, in_head - piece * of_first);
-    return {number,
-            head / heads,
-            head % heads,
-            {row_of(rank, piece, positions.first), positions.count},
-            positions.first};
+    return {
+        number, head / heads, head % heads, {row_of(rank, piece, positions.first), positions.count}, positions.first};
   }
 
   // ---- tiles of keys ----
@@ -115,9 +112,8 @@ struct BackwardTiles : Layout {
     const int piece = in_head < of_first ? 0 : 1;
     const int index = in_head - piece * of_first;
     const Range positions = key_tile_positions(need(rank, source, piece), index);
-    return {number,          head / kv_heads,
-            head % kv_heads, piece,
-            index,           {row_of(source, piece, positions.first), positions.count},
+    return {number,         head / kv_heads, head % kv_heads,
+            piece,          index,           {row_of(source, piece, positions.first), positions.count},
             positions.first};
   }
 
@@ -165,14 +161,16 @@ struct BackwardTiles : Layout {
     for (int step = 0; step < num_steps(); ++step) turns += turns_in(rank, block, step);
     return turns;
   }
+  // The turn of a piece's tile of a step is its index and this, and what steps before add.
+  MK_HD constexpr int turn_in_step(int rank, const QueryBlock& block, int step, int piece) const {
+    const int in_first = piece > 0 ? tiles_seen_by(rank, block, step, 0).count() : 0;
+    return in_first - tiles_seen_by(rank, block, step, piece).begin;
+  }
   MK_HD constexpr Turn turn_of(int rank, const QueryBlock& block, int step, const KeyTile& tile) const {
     Turn of;
     MK_LOOP
     for (int any = 0; any < num_steps(); ++any) {
-      if (any == step) {
-        const int in_first = tile.piece > 0 ? tiles_seen_by(rank, block, step, 0).count() : 0;
-        of.turn = of.turns + in_first + tile.index - tiles_seen_by(rank, block, step, tile.piece).begin;
-      }
+      if (any == step) of.turn = of.turns + turn_in_step(rank, block, step, tile.piece) + tile.index;
       of.turns += turns_in(rank, block, any);
     }
     return of;

@@ -10,8 +10,8 @@
 //   slot    room for the keys and values of one rank.  What node peers bring goes to local slots, what the rail brings
 //           to rail slots, each used in turn.
 //
-// Of a piece a rank sees nothing, all, or with a mask the last rows: its *need*.  If sequences are packed it may also be
-// the first rows, of a sequence that goes on behind the rank's own.
+// Of a piece a rank sees nothing, all, or with a mask the last rows: its *need*.  If sequences are packed it may also
+// be the first rows, of a sequence that goes on behind the rank's own.
 #pragma once
 
 #include <array>
@@ -84,7 +84,7 @@ struct Layout {
   int64_t rows = 0;      // of a rank and batch
   int piece_length = 0;  // in rows
   int tile_rows = 1;
-  int tiles_of_piece = 1;       // if nothing is packed
+  int tiles_of_piece = 1;      // if nothing is packed
   int most_tiles_of_head = 1;  // of any rank
   int part_rows = 1;
   int parts_of_piece = 1;
@@ -249,11 +249,8 @@ struct Layout {
     const int of_first = tiles_in(rank, 0);
     const int piece = block < of_first ? 0 : 1;
     const Range positions = tile_positions(rank, piece, block - piece * of_first);
-    return {number,
-            head / heads,
-            head % heads,
-            {row_of(rank, piece, positions.first), positions.count},
-            positions.first};
+    return {
+        number, head / heads, head % heads, {row_of(rank, piece, positions.first), positions.count}, positions.first};
   }
   // What a tile of `rank` sees of a piece of `source`.
   MK_HD constexpr Segment segment(const QueryTile& tile, int source, int piece) const {

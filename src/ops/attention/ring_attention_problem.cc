@@ -108,12 +108,8 @@ Problem problem_of_first(const WorldShape& world, const runtime::Members& member
   check_arg(args.size() == static_cast<size_t>(members.count), "args has {} entries; {} ranks of the world are here",
             args.size(), members.count);
   const HeadTensor& q = args[0].q;
-  return {world,
-          {q.batch, q.rows, q.heads, args[0].k.heads, q.dim, q.dtype},
-          options.mask,
-          options.order,
-          options.scale,
-          {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
+  return {world,         {q.batch, q.rows, q.heads, args[0].k.heads, q.dim, q.dtype}, options.mask, options.order,
+          options.scale, {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
 }
 
 void check_stream(Stream stream, int rank, DeviceKind device) {

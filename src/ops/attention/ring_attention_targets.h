@@ -2,6 +2,9 @@
 // ops/attention/ring_attention_targets.h — the plan and the launch of one rank, for the public call, tools and tests.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+
 #include "core/rank_view.h"
 #include "ops/attention/ring_attention_layout.h"
 #include "ops/attention/ring_attention_operands.h"
@@ -13,8 +16,14 @@
 namespace mk::attention {
 
 // The roles of a rank, by the caller's split or chosen.
-Roster choose_roles(const WorldShape& world, const Split& asked, const Seats& seats);
-Cut cut_on(DeviceKind device, const Problem& problem);
+Roster choose_roles(const Problem& problem, const Split& asked, const Seats& seats);
+Cut cut_on(DeviceKind device, const Problem& problem, const Seats& seats);
+
+// What a rank may count on of a GPU's L2, which holds 50 MiB: ranks that share the GPU share it, too.
+constexpr int64_t l2_share(const Seats& seats) {
+  constexpr int kSms = 132;
+  return (int64_t{32} << 20) * std::min(seats.count, kSms) / kSms;
+}
 
 // Plans and launches some of the ranks: what ring_attention does for all.
 runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, const Split& split);

@@ -2,8 +2,8 @@
 // target/sm90/attention_backward_load.cuh — the backward engine's load job: a warp brings a tile of keys and values,
 // then queries, gradients of the output, and what is noted of their rows, block by block.
 //
-// Blocks of a segment are visited from the last to the first, and each for all heads of its group.  With a causal mask a
-// later tile has fewer of them, and all begin together: so tiles come to a block one after the other, in their order
+// Blocks of a segment are visited from the last to the first, and each for all heads of its group.  With a causal mask
+// a later tile has fewer of them, and all begin together: so tiles come to a block one after the other, in their order
 // (attention_backward_add.cuh).
 #pragma once
 
@@ -121,13 +121,14 @@ class AttentionBackwardLoadJob {
     if (is_one_lane()) {
       uint64_t* const full = &shared_.q_full[stage_.slot];
       load_boxes<Config::kQueries>(shared_.q[stage_.slot], full, rows.q, row, head, segment.batch, kNoteBytes);
-      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, &shared_.rows[stage_.slot],
-                         rows.notes + number, kNoteBytes, full);
+      ptx::cp_async_bulk(ptx::space_cluster, ptx::space_global, &shared_.rows[stage_.slot], rows.notes + number,
+                         kNoteBytes, full);
     }
     __syncwarp();
     wait_phase(&shared_.g_empty[stage_.slot], stage_.phase ^ 1);
     if (is_one_lane()) {
-      load_boxes<Config::kQueries>(shared_.g[stage_.slot], &shared_.g_full[stage_.slot], rows.g, row, head, segment.batch, 0);
+      load_boxes<Config::kQueries>(shared_.g[stage_.slot], &shared_.g_full[stage_.slot], rows.g, row, head,
+                                   segment.batch, 0);
     }
     __syncwarp();
     ++stage_;

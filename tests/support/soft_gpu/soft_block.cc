@@ -19,7 +19,7 @@ namespace {
 
 constexpr size_t kStackBytes = 128 * 1024;
 constexpr size_t kSharedBytes = 228 * 1024;
-constexpr uint32_t kDynamicAt = 0x400;         // addresses of dynamic shared memory, and of the rest
+constexpr uint32_t kDynamicAt = 0x400;  // addresses of dynamic shared memory, and of the rest
 constexpr uint32_t kStaticAt = 0x10000000;
 constexpr uint64_t kUntouched = 0x736f66745f677075;  // in the lowest word of a stack
 constexpr auto kNap = std::chrono::microseconds(20);
@@ -129,13 +129,13 @@ bool Block::is_running() { return current_block != nullptr && current_block->run
 
 void Block::start(Thread& thread) {
   runnable_.push_back(&thread);
-  thread.fibre = boost::context::fiber(
-      std::allocator_arg, OwnStack{thread.number}, [this, &thread](boost::context::fiber&& scheduler) {
-        scheduler_ = std::move(scheduler);
-        launch_.kernel();
-        thread.has_ended = true;
-        return std::move(scheduler_);
-      });
+  thread.fibre = boost::context::fiber(std::allocator_arg, OwnStack{thread.number},
+                                       [this, &thread](boost::context::fiber&& scheduler) {
+                                         scheduler_ = std::move(scheduler);
+                                         launch_.kernel();
+                                         thread.has_ended = true;
+                                         return std::move(scheduler_);
+                                       });
 }
 
 void Block::run() {

@@ -8,8 +8,8 @@
 // program ends and says who waits for what.
 #pragma once
 
-#include <boost/context/fiber.hpp>
 #include <atomic>
+#include <boost/context/fiber.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

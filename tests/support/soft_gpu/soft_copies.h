@@ -37,7 +37,7 @@ static_assert(sizeof(SoftMap) <= 128);
 class BulkGroups {
  public:
   struct Store {
-    std::function<std::vector<std::byte>()> read;         // shared memory
+    std::function<std::vector<std::byte>()> read;  // shared memory
     std::function<void(const std::vector<std::byte>&)> write;
     std::vector<std::byte> bytes;
   };

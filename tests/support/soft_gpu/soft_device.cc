@@ -5,9 +5,9 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/support/soft_gpu/gpu_settings.h"
 #include "tests/support/soft_gpu/soft_barrier.h"
 #include "tests/support/soft_gpu/soft_block.h"
-#include "tests/support/soft_gpu/gpu_settings.h"
 
 namespace mk::soft_gpu {
 namespace {

@@ -107,12 +107,10 @@ void use_context() {
 }
 
 void* driver_function(const char* name) {
-  static const std::vector<Named> all = {named("cuTensorMapEncodeTiled", encode_tiled),
-                                         named("cuCtxGetCurrent", current_context),
-                                         named("cuCtxSetCurrent", set_current_context),
-                                         named("cuStreamWriteValue64", write_value),
-                                         named("cuStreamWaitValue64", wait_value),
-                                         named("cuStreamBatchMemOp", memory_ops)};
+  static const std::vector<Named> all = {
+      named("cuTensorMapEncodeTiled", encode_tiled), named("cuCtxGetCurrent", current_context),
+      named("cuCtxSetCurrent", set_current_context), named("cuStreamWriteValue64", write_value),
+      named("cuStreamWaitValue64", wait_value),      named("cuStreamBatchMemOp", memory_ops)};
   for (const Named& one : all) {
     if (one.name == name) return one.function;
   }

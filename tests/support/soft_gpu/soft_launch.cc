@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/soft_gpu/gpu_settings.h"
 #include "tests/support/soft_gpu/soft_block.h"
 #include "tests/support/soft_gpu/soft_device.h"
 #include "tests/support/soft_gpu/soft_runtime.h"
-#include "tests/support/soft_gpu/gpu_settings.h"
 #include "tests/support/soft_gpu/soft_streams.h"
 
 namespace mk::soft_gpu {
@@ -143,10 +143,9 @@ void queue_launch(QueuedLaunch queued) {
   static std::atomic<uint64_t> launches = 0;
   const uint64_t seed = settings().seed * 1000003 + launches.fetch_add(1);
   Stream& stream = stream_of(queued.stream);
-  stream.give([launch = Launch{std::move(queued.name), std::move(queued.kernel), size_of(queued.blocks),
-                               size_of(queued.threads), queued.shared_bytes, queued.cluster, seed}] {
-    run_launch(launch);
-  });
+  stream.give(
+      [launch = Launch{std::move(queued.name), std::move(queued.kernel), size_of(queued.blocks),
+                       size_of(queued.threads), queued.shared_bytes, queued.cluster, seed}] { run_launch(launch); });
 }
 
 void issue_product(const Product& product, float* sums, const uint32_t* a) {

@@ -48,8 +48,8 @@ constexpr int kProductThreads = 128;
 // Sums of a warpgroup while products of theirs are under way.
 struct Sums {
   int columns = 0;
-  int products = 0;  // under way
-  std::vector<float> values;                      // row by row
+  int products = 0;                                 // under way
+  std::vector<float> values;                        // row by row
   std::array<float*, kProductThreads> of_thread{};  // null: has not handed them in yet
 };
 

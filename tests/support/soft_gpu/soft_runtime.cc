@@ -13,9 +13,9 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/soft_gpu/gpu_settings.h"
 #include "tests/support/soft_gpu/soft_driver.h"
 #include "tests/support/soft_gpu/soft_memory.h"
-#include "tests/support/soft_gpu/gpu_settings.h"
 
 namespace mk::soft_gpu {
 namespace {

@@ -172,13 +172,21 @@ T atomicMax(T* word, U value) {
 }
 
 template <class T>
-T __ldg(const T* from) { return *from; }
+T __ldg(const T* from) {
+  return *from;
+}
 template <class T>
-T __ldcg(const T* from) { return *from; }
+T __ldcg(const T* from) {
+  return *from;
+}
 template <class T>
-T __ldcs(const T* from) { return *from; }
+T __ldcs(const T* from) {
+  return *from;
+}
 template <class T>
-void __stcg(T* to, const T& value) { *to = value; }
+void __stcg(T* to, const T& value) {
+  *to = value;
+}
 
 inline int __popc(unsigned bits) { return std::popcount(bits); }
 inline int __popcll(unsigned long long bits) { return std::popcount(bits); }
@@ -196,12 +204,10 @@ inline float __int_as_float(int bits) { return std::bit_cast<float>(bits); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 
 template <class A, class B>
-  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-std::common_type_t<A, B> min(A a, B b) {
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) std::common_type_t<A, B> min(A a, B b) {
   return std::min<std::common_type_t<A, B>>(a, b);
 }
 template <class A, class B>
-  requires(std::is_arithmetic_v<A> && std::is_arithmetic_v<B>)
-std::common_type_t<A, B> max(A a, B b) {
+requires(std::is_arithmetic_v<A>&& std::is_arithmetic_v<B>) std::common_type_t<A, B> max(A a, B b) {
   return std::max<std::common_type_t<A, B>>(a, b);
 }

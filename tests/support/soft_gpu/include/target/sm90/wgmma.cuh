@@ -51,8 +51,7 @@ enum class AOrder { kMK, kKM };
 
 inline soft_gpu::SharedOperand shared_operand(uint64_t bits, bool is_across) {
   return {static_cast<uint32_t>(bits) << 4, static_cast<uint32_t>(bits >> 48) << 4,
-          static_cast<uint32_t>(bits >> 32 & 0xffff) << 4,
-          is_across ? soft_gpu::Rows::kAcross : soft_gpu::Rows::kOfK};
+          static_cast<uint32_t>(bits >> 32 & 0xffff) << 4, is_across ? soft_gpu::Rows::kAcross : soft_gpu::Rows::kOfK};
 }
 
 template <class Element>
