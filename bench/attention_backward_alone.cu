@@ -58,6 +58,17 @@ Workspace workspace_of(int64_t blocks) {
   return at;
 }
 
+// Calls body<Config>() for a head dimension.  False: it has none.
+template <class Body>
+bool with_config(int64_t dim, const Body& body) {
+  switch (dim) {
+    case 64: body.template operator()<AttentionBackwardConfig<64>>(); return true;
+    case 128: body.template operator()<AttentionBackwardConfig<128>>(); return true;
+    case 256: body.template operator()<AttentionBackwardConfig<256>>(); return true;
+  }
+  return false;
+}
+
 template <class Config>
 int64_t blocks_of(const AttentionBackwardCall& call) {
   return call.batches * call.heads * mk::ceil_div<int64_t>(call.rows, Config::kQueries);
@@ -117,24 +128,17 @@ extern "C" {
 const char* mk_attention_backward_error() { return last_error.c_str(); }
 
 int64_t mk_attention_backward_bytes(const AttentionBackwardCall* call) {
-  using Narrow = AttentionBackwardConfig<64>;
-  using Wide = AttentionBackwardConfig<128>;
-  return call->dim == 64 ? workspace_of<Narrow>(blocks_of<Narrow>(*call)).end
-                         : workspace_of<Wide>(blocks_of<Wide>(*call)).end;
+  int64_t bytes = 0;
+  with_config(call->dim, [&]<class Config>() { bytes = workspace_of<Config>(blocks_of<Config>(*call)).end; });
+  return bytes;
 }
 
 // Not 0: see mk_attention_backward_error.
 int mk_attention_backward(const AttentionBackwardCall* call) {
   try {
-    if (call->dim == 64) {
-      launch<AttentionBackwardConfig<64>>(*call);
-    } else if (call->dim == 128) {
-      launch<AttentionBackwardConfig<128>>(*call);
-    } else {
-      last_error = "there is no such configuration";
-      return 1;
-    }
-    return 0;
+    if (with_config(call->dim, [&]<class Config>() { launch<Config>(*call); })) return 0;
+    last_error = "there is no such configuration";
+    return 1;
   } catch (const std::exception& error) {
     last_error = error.what();
     return 1;

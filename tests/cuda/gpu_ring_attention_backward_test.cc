@@ -118,10 +118,11 @@ testing::AssertionResult differentiates_on_gpu(World& world, const AttentionCase
 
 // Rows of one, of a prime, one past a block or a tile, and of several of both; key heads for each query head and for
 // several.  The host differentiates every query in double: small shapes are for large worlds.
-constexpr RingAttentionShape kShapes[] = {{1, 1, 1, 1, 64, DType::kBf16},   {2, 37, 4, 1, 128, DType::kFp16},
-                                          {1, 129, 2, 2, 64, DType::kFp16}, {1, 65, 2, 1, 128, DType::kBf16},
-                                          {1, 300, 4, 2, 64, DType::kBf16}, {1, 259, 4, 2, 128, DType::kBf16}};
-constexpr size_t kSmallShapes = 4;
+constexpr RingAttentionShape kShapes[] = {{1, 1, 1, 1, 64, DType::kBf16},    {2, 37, 4, 1, 128, DType::kFp16},
+                                          {1, 129, 2, 2, 64, DType::kFp16},  {1, 65, 2, 1, 128, DType::kBf16},
+                                          {1, 67, 2, 1, 256, DType::kBf16},  {1, 300, 4, 2, 64, DType::kBf16},
+                                          {1, 259, 4, 2, 128, DType::kBf16}, {2, 131, 4, 2, 256, DType::kFp16}};
+constexpr size_t kSmallShapes = 5;
 
 class GpuAttentionBackward : public testing::TestWithParam<std::tuple<WorldShape, SequenceOrder>> {
  protected:

@@ -42,12 +42,6 @@ void work_on_host(cpu::CpuMachine& m, const BackwardLayout& layout, const Post& 
   work(m, layout, post, body);
 }
 
-void check_backward_problem(const Problem& problem, DeviceKind device) {
-  check_problem(problem, device);
-  check_arg(device != DeviceKind::kCuda || has_gpu_gradients(problem.shape.dim),
-            "dim is {}; on GPUs the backward pass has kernels for 64 and 128", problem.shape.dim);
-}
-
 }  // namespace
 
 Roster choose_backward_roles(const WorldShape& world, const Split& asked, const Seats& seats) {
@@ -78,8 +72,8 @@ Roster choose_backward_roles(const WorldShape& world, const Split& asked, const 
 BackwardCut backward_cut_on(DeviceKind device, const Problem& problem, const Seats& seats) {
   if (device != DeviceKind::kCuda) return {};
   const RingAttentionShape& shape = problem.shape;
-  BackwardCut cut{.block_rows = gpu_block_rows(static_cast<int>(shape.dim)),
-                  .key_rows = kGpuKeyRows,
+  BackwardCut cut{.block_rows = gpu_block_rows(shape.dim),
+                  .key_rows = gpu_key_rows(shape.dim),
                   .part_bytes = 128 * 1024,
                   .chunks_of_piece = 8,
                   .share_rows = 128};
@@ -131,7 +125,7 @@ void ring_attention_backward(World& world, std::span<const RingAttentionBackward
   runtime::WorldState& state = world.state();
   const attention::Problem problem = state.checked([&] {
     const attention::Problem asked = attention::problem_of(state.shape(), state.members(), args, options);
-    attention::check_backward_problem(asked, world.device());
+    attention::check_problem(asked, world.device());
     attention::check_args(asked, state.members(), args, world.device());
     return asked;
   });
@@ -147,7 +141,7 @@ int64_t ring_attention_backward_workspace_bytes(const World& world, const RingAt
   const attention::Problem problem{world.state().shape(), shape,
                                    options.mask,          options.order,
                                    options.scale,         {options.cu_seqlens.begin(), options.cu_seqlens.end()}};
-  attention::check_backward_problem(problem, world.device());
+  attention::check_problem(problem, world.device());
   return static_cast<int64_t>(runtime::workspace_bytes(
       attention::spec_of(attention::layout_on(world.state().device(), problem, options.split))));
 }

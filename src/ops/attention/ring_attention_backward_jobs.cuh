@@ -43,14 +43,14 @@ __device__ sm90::KeyVisit key_visit(const BackwardParams<Element, Pace>& p, cons
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
-                                          BackwardBlockShared<Config, Element>& shared) {
+                                          sm90::AttentionBackwardShared<Config, Element>& shared) {
   const BackwardLayout& layout = p.layout;
   const int rank = p.view.rank;
   if (sm90::is_one_lane()) {
     shared.failed[0] = shared.failed[1] = 0;
     for (const CUtensorMap* map : {&p.q, &p.g, &p.own.k, &p.own.v}) sm90::prefetch_tensor_map(map);
   }
-  sm90::AttentionBackwardLoadJob<Config, Element> job(shared.attention);
+  sm90::AttentionBackwardLoadJob<Config, Element> job(shared);
   job.meet();
   sm90::ClaimingMachine machine(p.view, post, worker, /*part=*/0, &shared.failed[0]);
   before_steps(machine, layout);
@@ -105,12 +105,12 @@ struct Turns {
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void add_queries(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
-                                            BackwardBlockShared<Config, Element>& shared, int adder) {
+                                            sm90::AttentionBackwardShared<Config, Element>& shared, int adder) {
   sm90::begin_jobs<Config>();
   AddMachine machine(p.view, post, worker, {}, sm90::NoPace(), /*part=*/1, &shared.failed[1]);
   Turns<Element, Pace> turns{p, machine};
   float* const sums = p.template resolve<float>(p.layout.query_sums_at(p.view.rank, 0));
-  sm90::AttentionAddJob<Config, Element, Turns<Element, Pace>>(shared.attention, sums, turns, adder).run();
+  sm90::AttentionAddJob<Config, Element, Turns<Element, Pace>>(shared, sums, turns, adder).run();
 }
 
 // ---- tell --------------------------------------------------------------------------------------------
@@ -130,11 +130,11 @@ struct Teller {
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void tell_of_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
-                                             BackwardBlockShared<Config, Element>& shared) {
+                                             sm90::AttentionBackwardShared<Config, Element>& shared) {
   sm90::begin_jobs<Config>();
   sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
   Teller<Element, Pace> teller{p, machine};
-  sm90::AttentionTellJob<Config, Element, Teller<Element, Pace>>(shared.attention, teller).run();
+  sm90::AttentionTellJob<Config, Element, Teller<Element, Pace>>(shared, teller).run();
   machine.close();
 }
 
@@ -214,7 +214,7 @@ class RowsBody {
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void compute_with_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
-                                                  BackwardBlockShared<Config, Element>& shared) {
+                                                  sm90::AttentionBackwardShared<Config, Element>& shared) {
   sm90::begin_jobs<Config>();
   sm90::take_registers<Config::kMathsRegisters>();
   constexpr int kWarps = 4 * Config::kConsumers;
@@ -225,7 +225,7 @@ __device__ __forceinline__ void compute_with_keys(const BackwardParams<Element, 
     sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed[0]);
     note_blocks(machine, p.layout, own, body);
   }
-  sm90::AttentionBackwardMathsJob<Config, Element>(shared.attention, p.gradients, p.score_scale).run();
+  sm90::AttentionBackwardMathsJob<Config, Element>(shared, p.gradients, p.score_scale).run();
   sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed[0]);
   finish_blocks(machine, p.layout, own, body);
 }

@@ -18,12 +18,12 @@
 namespace mk::attention {
 
 template <class Config, class Element>
-constexpr size_t kBackwardShared = sm90::kSharedFor<BackwardBlockShared<Config, Element>, sm90::BulkBuffers>;
+constexpr size_t kBackwardShared = sm90::kSharedFor<sm90::AttentionBackwardShared<Config, Element>, sm90::BulkBuffers>;
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void compute_block(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
                                               std::byte* memory) {
-  auto& shared = *reinterpret_cast<BackwardBlockShared<Config, Element>*>(memory);
+  auto& shared = *reinterpret_cast<sm90::AttentionBackwardShared<Config, Element>*>(memory);
   if (threadIdx.x >= 128) return compute_with_keys(p, post, worker, shared);
   sm90::give_registers<Config::kJobRegisters>();
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -101,7 +101,8 @@ BackwardParams<Element, Pace> make_backward_params(const BackwardLayout& layout,
 template <class Body>
 void with_backward_tile(int dim, Body&& body) {
   if (dim == 64) return body.template operator()<sm90::AttentionBackwardConfig<64>>();
-  return body.template operator()<sm90::AttentionBackwardConfig<128>>();
+  if (dim == 128) return body.template operator()<sm90::AttentionBackwardConfig<128>>();
+  return body.template operator()<sm90::AttentionBackwardConfig<256>>();
 }
 
 // Queues the launch of one rank.
@@ -110,7 +111,7 @@ void launch_gradients(const BackwardLayout& layout, const RankView& view, const 
                       const BackwardOperands& operands, DType dtype, const typename Pace::Setting& pace,
                       cudaStream_t stream) {
   with_backward_tile(layout.dim, [&]<class Config>() {
-    static_assert(Config::kKeys == kGpuKeyRows && kBackwardShared<Config, Element> <= sm90::kSharedLimit);
+    static_assert(kBackwardShared<Config, Element> <= sm90::kSharedLimit);
     static_assert(sizeof(sm90::RowNotes<Config>) == 8 * Config::kQueries);  // BackwardLayout::notes_bytes
     const auto params = make_backward_params<Config, Element, Pace>(layout, view, plan, operands, dtype, pace);
     cudaLaunchConfig_t config{};
@@ -126,7 +127,7 @@ void launch_gradients(const BackwardLayout& layout, const RankView& view, const 
 template <DType kDType>
 void RingAttentionBackwardLauncher<kDType>::load() {
   using Element = sm90::ElementOf<kDType>;
-  for (const int dim : {64, 128}) {
+  for (const int dim : {64, 128, 256}) {
     with_backward_tile(dim, [&]<class Config>() {
       load_kernel(reinterpret_cast<const void*>(ring_attention_backward_kernel<Config, Element, sm90::NoPace>),
                   kBackwardShared<Config, Element>);

@@ -45,10 +45,4 @@ struct BackwardParams {
   }
 };
 
-template <class Config, class Element>
-struct BackwardBlockShared {
-  sm90::AttentionBackwardShared<Config, Element> attention;
-  uint32_t failed[2];  // of each part, zero at first: jobs that share records of faults (Sm90Machine)
-};
-
 }  // namespace mk::attention

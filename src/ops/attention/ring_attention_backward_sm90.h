@@ -12,11 +12,16 @@
 
 namespace mk::attention {
 
-constexpr int gpu_block_rows(int dim) {
-  return dim == 64 ? sm90::AttentionBackwardConfig<64>::kQueries : sm90::AttentionBackwardConfig<128>::kQueries;
+constexpr int gpu_block_rows(int64_t dim) {
+  return dim == 64    ? sm90::AttentionBackwardConfig<64>::kQueries
+         : dim == 128 ? sm90::AttentionBackwardConfig<128>::kQueries
+                      : sm90::AttentionBackwardConfig<256>::kQueries;
 }
-constexpr int kGpuKeyRows = sm90::AttentionBackwardConfig<128>::kKeys;
-constexpr bool has_gpu_gradients(int64_t dim) { return dim == 64 || dim == 128; }
+constexpr int gpu_key_rows(int64_t dim) {
+  return dim == 64    ? sm90::AttentionBackwardConfig<64>::kKeys
+         : dim == 128 ? sm90::AttentionBackwardConfig<128>::kKeys
+                      : sm90::AttentionBackwardConfig<256>::kKeys;
+}
 
 template <DType kDType>
 struct RingAttentionBackwardLauncher {

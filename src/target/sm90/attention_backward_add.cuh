@@ -39,15 +39,18 @@ class AttentionAddJob {
     const BlockNote note = shared_.notes[at.slot];
     if (note.block == BlockNote::kNoMore) return false;
     is_void_ = is_void_ || !turns_.wait(note);  // while the products are made
-    const uint32_t phase = block_ / kAdders & 1;
 #pragma unroll 1
-    for (int part = 0; part < Config::kConsumers; ++part) {
-      wait_phase(&shared_.sum_full[adder_][part], phase);
-      if (!is_void_) add_part(note, part);
+    for (int round = 0; round < Config::kRounds; ++round) {
+      const uint32_t phase = (block_ / kAdders * Config::kRounds + round) & 1;
+#pragma unroll 1
+      for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
+        wait_phase(&shared_.sum_full[adder_][consumer], phase);
+        if (!is_void_) add_part(note, consumer, round);
+      }
+      ptx::cp_async_bulk_commit_group();
+      ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
+      for (uint64_t& empty : shared_.sum_empty) ptx::mbarrier_arrive(&empty);
     }
-    ptx::cp_async_bulk_commit_group();
-    ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
-    for (uint64_t& empty : shared_.sum_empty) ptx::mbarrier_arrive(&empty);
     ptx::mbarrier_arrive(&shared_.note_empty[at.slot]);
     if (!is_void_) {
       ptx::cp_async_bulk_wait_group(ptx::n32_t<0>{});
@@ -57,13 +60,15 @@ class AttentionAddJob {
     return true;
   }
 
-  __device__ void add_part(const BlockNote& note, int part) {
+  __device__ void add_part(const BlockNote& note, int consumer, int round) {
     constexpr uint32_t kBytes = sizeof(float) * Config::kPartFloats;
+    const int part = consumer * Config::kRounds + round;
     float* const to = sums_ + static_cast<int64_t>(note.block) * Config::kBlockFloats + part * Config::kPartFloats;
+    const float* const from = shared_.sums[consumer];
     if (note.turn == 0) {
-      ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, shared_.sums[part], kBytes);
+      ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, from, kBytes);
     } else {
-      ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add, to, shared_.sums[part], kBytes);
+      ptx::cp_reduce_async_bulk(ptx::space_global, ptx::space_shared, ptx::op_add, to, from, kBytes);
     }
   }
 

@@ -125,13 +125,14 @@ class AttentionBackwardLoadJob {
                          kNoteBytes, full);
     }
     __syncwarp();
-    wait_phase(&shared_.g_empty[stage_.slot], stage_.phase ^ 1);
+    wait_phase(&shared_.g_empty[g_stage_.slot], g_stage_.phase ^ 1);
     if (is_one_lane()) {
-      load_boxes<Config::kQueries>(shared_.g[stage_.slot], &shared_.g_full[stage_.slot], rows.g, row, head,
+      load_boxes<Config::kQueries>(shared_.g[g_stage_.slot], &shared_.g_full[g_stage_.slot], rows.g, row, head,
                                    segment.batch, 0);
     }
     __syncwarp();
     ++stage_;
+    ++g_stage_;
   }
 
   // One lane; `more` bytes come with them.
@@ -152,6 +153,7 @@ class AttentionBackwardLoadJob {
   Cursor<AttentionBackwardShared<Config, Element>::kVisits> visit_;
   Cursor<AttentionBackwardShared<Config, Element>::kNotes> note_;
   Cursor<Config::kStages> stage_;
+  Cursor<Config::kGradientStages> g_stage_;
   uint32_t tiles_ = 0;
 };
 

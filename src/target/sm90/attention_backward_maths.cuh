@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
-// target/sm90/attention_backward_maths.cuh — the backward engine's maths job: a warpgroup computes with its 64 keys.
+// target/sm90/attention_backward_maths.cuh — the backward engine's maths job: a warpgroup computes with 64 keys.
 //
 // Of each block of queries, with everything transposed (attention_backward_shared.cuh):
 //
 //   S = K·Qᵀ issued;  dP = V·dOᵀ issued;  S awaited, P = exp(S - lse);  dP awaited, dS = P (dP - delta);  dV += P·dO
 //   issued;  dS to shared memory, all consumers meet;  dQ = dSᵀ·K issued;  dK += dS·Q issued;  dQ awaited and handed
 //   on;  dK awaited
+//
+// Where consumers share keys, P goes to shared memory with dS, and dV is issued when all have met.
 #pragma once
 
 #include "target/sm90/attention_backward_shared.cuh"
@@ -49,7 +51,7 @@ class AttentionBackwardMathsJob {
       if (left == NotedKeyVisit::kNoMore) break;
       if (left != NotedKeyVisit::kMark) {
 #pragma unroll
-        for (int i = 0; i < Config::kHeadDim / 2; ++i) dk[i] = dv[i] = 0;
+        for (int i = 0; i < Config::kSumCols / 2; ++i) dk[i] = dv[i] = 0;
         if (left > 0) {
           wait_phase(&shared().k_full, counts_ / kOfATile);
           wait_phase(&shared().v_full, counts_ / kOfATile);
@@ -72,16 +74,22 @@ class AttentionBackwardMathsJob {
   __device__ Shared& shared() const { return *static_cast<Shared*>(shared_pointer(base_)); }
   __device__ uint32_t blocks() const { return counts_ & ~kOfATile; }
 
-  using Sums = float[Config::kHeadDim / 2];
-  using Block = float[Config::kQueries / 2];
-  using Words = uint32_t[Config::kQueries / 16][4];
+  using Sums = float[Config::kSumCols / 2];
+  using Block = float[Config::kWeighed / 2];
+  using Words = uint32_t[Config::kWeighed / 16][4];
 
   __device__ static int consumer() { return static_cast<int>(threadIdx.x) / 128 - 1; }
   __device__ static int thread() { return static_cast<int>(threadIdx.x) % 128; }
+  // Of this thread: the first key in the tile, the first query in the block, the first column of its keys' sums.
   __device__ static int first_row() {
     const int thread = thread_again() - 128;
-    return thread / 128 * 64 + Fragment::sum_row(thread % 128, 0);
+    return (Config::kShareKeys ? 0 : thread / 128 * 64) + Fragment::sum_row(thread % 128, 0);
   }
+  __device__ static int first_query() {
+    const int thread = thread_again() - 128;
+    return (Config::kShareKeys ? thread / 128 * Config::kWeighed : 0) + Fragment::sum_col(thread % 128, 0);
+  }
+  __device__ static int first_column() { return Config::kShareKeys ? consumer() * Config::kSumCols : 0; }
 
   // Each warp says so for itself.
   __device__ static void release(uint64_t& barrier) {
@@ -93,12 +101,13 @@ class AttentionBackwardMathsJob {
 
   __device__ void add_block(Sums& dk, Sums& dv) {
     const auto stage = Cursor<Config::kStages>::at(blocks());
+    const auto g_stage = Cursor<Config::kGradientStages>::at(blocks());
     Block s;
     Block dp;
     wait_phase(&shared().q_full[stage.slot], stage.phase);
     multiply_rows(s, shared().k, shared().q[stage.slot]);
-    wait_phase(&shared().g_full[stage.slot], stage.phase);
-    multiply_rows(dp, shared().v, shared().g[stage.slot]);
+    wait_phase(&shared().g_full[g_stage.slot], g_stage.phase);
+    multiply_rows(dp, shared().v, shared().g[g_stage.slot]);
     wgmma_wait<1>();
     wgmma_results(s);
     weigh(s, shared().rows[stage.slot]);
@@ -107,15 +116,26 @@ class AttentionBackwardMathsJob {
     Words p;
     Words ds;
     differ(s, dp, shared().rows[stage.slot], p, ds);
-    add_product(dv, p, shared().g[stage.slot]);
-    hand_over(ds, shared().ds[blocks() % 2]);
-    Part dq;
-    multiply_keys(dq, shared().ds[blocks() % 2]);
-    add_product(dk, ds, shared().q[stage.slot]);
+    const auto& exchange = shared().exchange[blocks() % 2];
+    Parts dq;
+    if constexpr (Config::kShareKeys) {
+      hand_over(p, exchange[Shared::kWeights]);
+      hand_over(ds, exchange[Shared::kGradients]);
+      meet();
+      add_product(dv, exchange[Shared::kWeights], shared().g[g_stage.slot]);
+      multiply_keys(dq, exchange[Shared::kGradients]);
+      add_product(dk, exchange[Shared::kGradients], shared().q[stage.slot]);
+    } else {
+      add_product(dv, p, shared().g[g_stage.slot]);
+      hand_over(ds, exchange[Shared::kGradients]);
+      meet();
+      multiply_keys(dq, exchange[Shared::kGradients]);
+      add_product(dk, ds, shared().q[stage.slot]);
+    }
     wgmma_wait<1>();
     wgmma_results(dv);
     wgmma_results(dq);
-    release(shared().g_empty[stage.slot]);
+    release(shared().g_empty[g_stage.slot]);
     hand_on(dq);
     wgmma_wait<0>();
     wgmma_results(dk);
@@ -129,16 +149,16 @@ class AttentionBackwardMathsJob {
     return Operand(wgmma_operand(uniform(base_ + static_cast<uint32_t>(offset) + bytes), leading_bytes, 1024));
   }
 
-  // 64 keys' rows of the tile with all rows of the block.
+  // This consumer's keys of the tile with its queries of the block.
   __device__ void multiply_rows(Block& s, const Element* tile, const Element* block) {
-    const Operand a = operand(tile, consumer() * 64 * 128, 16);
-    const Operand b = operand(block, 0, 16);
+    const Operand a = operand(tile, Config::kShareKeys ? 0 : consumer() * 64 * 128, 16);
+    const Operand b = operand(block, Config::kShareKeys ? consumer() * Config::kWeighed * 128 : 0, 16);
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < Config::kHeadDim / 16; ++step) {
       const int box = step / 4;
       const int within = step % 4 * 32;
-      wgmma<Element, Config::kQueries, BOrder::kNK>(s, a.at(box * Config::kKeys * 128 + within),
+      wgmma<Element, Config::kWeighed, BOrder::kNK>(s, a.at(box * Config::kKeys * 128 + within),
                                                     b.at(box * Config::kQueries * 128 + within), step > 0);
     }
     wgmma_commit();
@@ -149,7 +169,19 @@ class AttentionBackwardMathsJob {
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < Config::kQueries / 16; ++step) {
-      wgmma<Element, Config::kHeadDim, BOrder::kKN>(sums, weights[step], b.at(step * 2048), true);
+      wgmma<Element, Config::kSumCols, BOrder::kKN>(sums, weights[step], b.at(step * 2048), true);
+    }
+    wgmma_commit();
+  }
+  // The same with weights that all consumers have handed over.
+  __device__ void add_product(Sums& sums, const Element* weights, const Element* block) {
+    const Operand a = operand(weights, 0, 16);
+    const Operand b = operand(block, first_column() / 64 * Config::kQueries * 128, Config::kQueries * 128);
+    wgmma_begin();
+#pragma unroll
+    for (int step = 0; step < Config::kQueries / 16; ++step) {
+      wgmma<Element, Config::kSumCols, BOrder::kKN>(sums, a.at(step / 4 * Config::kKeys * 128 + step % 4 * 32),
+                                                    b.at(step * 2048), true);
     }
     wgmma_commit();
   }
@@ -157,26 +189,26 @@ class AttentionBackwardMathsJob {
   // Scores become weights.
   __device__ void weigh(Block& s, const RowNotes<Config>& rows) {
     const SeenBlock seen = shared().notes[blocks() % Shared::kNotes].seen;
-    const float* const lse = rows.lse + Fragment::sum_col(thread_again(), 0);
+    const float* const lse = rows.lse + first_query();
 #pragma unroll
-    for (int i = 0; i < Config::kQueries / 2; i += 4) {
+    for (int i = 0; i < Config::kWeighed / 2; i += 4) {
       const float2 less = *reinterpret_cast<const float2*>(lse + Fragment::sum_col(0, i));
       s[i] = exp2_of(__fmaf_rn(s[i], scale_, -less.x));
       s[i + 1] = exp2_of(__fmaf_rn(s[i + 1], scale_, -less.y));
       s[i + 2] = exp2_of(__fmaf_rn(s[i + 2], scale_, -less.x));
       s[i + 3] = exp2_of(__fmaf_rn(s[i + 3], scale_, -less.y));
     }
-    if (seen.template cuts<64, Config::kQueries>(consumer() * 64)) hide_weights(s, seen);
+    if (seen.template cuts<64, Config::kQueries>(Config::kShareKeys ? 0 : consumer() * 64)) hide_weights(s, seen);
   }
   __device__ static void hide_weights(Block& weights, const SeenBlock& seen) {
-    const int col = Fragment::sum_col(thread_again(), 0);
+    const int col = first_query();
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = first_row() + 8 * r;
       const int first = row + seen.first - col;
       const int last = row < seen.keys ? row + seen.last - col : -Config::kQueries;
 #pragma unroll
-      for (int i = 0; i < Config::kQueries / 2; ++i) {
+      for (int i = 0; i < Config::kWeighed / 2; ++i) {
         const int at = Fragment::sum_col(0, i);
         if (row_of_sum(i) == r && (at < first || at > last)) weights[i] = 0;
       }
@@ -186,9 +218,9 @@ class AttentionBackwardMathsJob {
   // Weights and gradients of scores, rounded, from weights and their gradients.
   __device__ static void differ(const Block& weights, const Block& dp, const RowNotes<Config>& rows, Words& p,
                                 Words& ds) {
-    const float* const delta = rows.delta + Fragment::sum_col(thread_again(), 0);
+    const float* const delta = rows.delta + first_query();
 #pragma unroll
-    for (int i = 0; i < Config::kQueries / 2; i += 4) {
+    for (int i = 0; i < Config::kWeighed / 2; i += 4) {
       const float2 less = *reinterpret_cast<const float2*>(delta + Fragment::sum_col(0, i));
       ds[i / 8][i % 8 / 2] = pack<Element>(weights[i] * (dp[i] - less.x), weights[i + 1] * (dp[i + 1] - less.y));
       ds[i / 8][i % 8 / 2 + 1] =
@@ -200,47 +232,58 @@ class AttentionBackwardMathsJob {
 
   // ---- gradients of queries --------------------------------------------------------------------------
 
-  using Part = float[Config::kPartFloats / 128];
+  // A consumer's parts, side by side.
+  static constexpr int kOfPart = Config::kPartFloats / 128;
+  using Parts = float[Config::kRounds * kOfPart];
 
-  // This consumer's keys of dS to shared memory, 16 × 16 at a time; then all consumers' are there.
-  __device__ static void hand_over(const Words& ds, const Element* exchange) {
+  // What this consumer computed to shared memory, 16 × 16 at a time.
+  __device__ static void hand_over(const Words& words, const Element* exchange) {
     const int thread = thread_again() - 128;
     const int lane = thread % 32;
-    const int key = thread / 32 * 16 + lane % 16;
+    const int key = (Config::kShareKeys ? thread % 128 : thread) / 32 * 16 + lane % 16;
+    const int queries = Config::kShareKeys ? thread / 128 * Config::kWeighed : 0;
     const uint32_t first = shared_address(exchange) + key * 128;
 #pragma unroll
-    for (int step = 0; step < Config::kQueries / 16; ++step) {
-      const int chunk = step % 4 * 2 + lane / 16;
+    for (int step = 0; step < Config::kWeighed / 16; ++step) {
+      const int chunk = queries / 8 + step % 4 * 2 + lane / 16;
       const uint32_t row = first + step / 4 * Config::kKeys * 128;
-      store_matrices(row + ((chunk ^ key % 8) << 4), ds[step][0], ds[step][1], ds[step][2], ds[step][3]);
+      store_matrices(row + ((chunk ^ key % 8) << 4), words[step][0], words[step][1], words[step][2], words[step][3]);
     }
+  }
+  // Then what all consumers handed over is there.
+  __device__ static void meet() {
     shared_stores_before_wgmma();
     sync_at(AttentionBackwardBarrier::kWeighed, 128 * Config::kConsumers);
   }
 
-  // 64 queries by 64 columns of this consumer.
-  __device__ void multiply_keys(Part& dq, const Element* exchange) {
+  // The parts of this consumer, from all keys.
+  __device__ void multiply_keys(Parts& dq, const Element* exchange) {
     const int rows = Config::kPartsAreRows ? consumer() : 0;
-    const int cols = Config::kPartsAreRows ? 0 : consumer();
+    const int cols = Config::kPartsAreRows ? 0 : consumer() * Config::kRounds;
     const Operand a = operand(exchange, rows * Config::kKeys * 128, 16);
-    const Operand b = operand(shared().k, cols * Config::kKeys * 128, 16);
+    const Operand b = operand(shared().k, cols * Config::kKeys * 128, Config::kKeys * 128);
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < Config::kKeys / 16; ++step) {
-      wgmma<Element, 64, BOrder::kKN, AOrder::kKM>(dq, a.at(step * 2048), b.at(step * 2048), step > 0);
+      wgmma<Element, 64 * Config::kRounds, BOrder::kKN, AOrder::kKM>(dq, a.at(step * 2048), b.at(step * 2048),
+                                                                     step > 0);
     }
     wgmma_commit();
   }
 
-  __device__ void hand_on(const Part& dq) {
-    wait_phase(&shared().sum_empty[consumer()], (blocks() & 1) ^ 1);
+  __device__ void hand_on(const Parts& dq) {
     float4* const to = reinterpret_cast<float4*>(shared().sums[consumer()]) + thread_again() % 128;
 #pragma unroll
-    for (int i = 0; i < Config::kPartFloats / 512; ++i) {
-      to[i * 128] = make_float4(dq[4 * i], dq[4 * i + 1], dq[4 * i + 2], dq[4 * i + 3]);
+    for (int round = 0; round < Config::kRounds; ++round) {
+      wait_phase(&shared().sum_empty[consumer()], ((blocks() * Config::kRounds + round) & 1) ^ 1);
+#pragma unroll
+      for (int i = 0; i < kOfPart / 4; ++i) {
+        const float* const part = dq + round * kOfPart + 4 * i;
+        to[i * 128] = make_float4(part[0], part[1], part[2], part[3]);
+      }
+      shared_stores_before_tma();
+      release(shared().sum_full[blocks() % kAdders][consumer()]);
     }
-    shared_stores_before_tma();
-    release(shared().sum_full[blocks() % kAdders][consumer()]);
   }
 
   // ---- gradients of keys -----------------------------------------------------------------------------
@@ -249,17 +292,18 @@ class AttentionBackwardMathsJob {
     const int row = first_row();
     const int rows = visit.tile.keys - row;
     if (visit.dk != nullptr) {
-      store_sums<Config::kHeadDim>(visit.dk + row * Config::kHeadDim, rows, dk);
-      store_sums<Config::kHeadDim>(visit.dv + row * Config::kHeadDim, rows, dv);
+      const int at = row * Config::kHeadDim + first_column();
+      store_sums<Config::kHeadDim, Config::kSumCols>(visit.dk + at, rows, dk);
+      store_sums<Config::kHeadDim, Config::kSumCols>(visit.dv + at, rows, dv);
       return;
     }
     const int64_t first = visit.tile.batch * gradients_.of_batch + (visit.tile.row + row) * gradients_.of_row +
-                          visit.tile.head * gradients_.of_head;
+                          visit.tile.head * gradients_.of_head + first_column();
     const float of_scores = scale_ * (1 / kLog2E);
     const float by_scale[2] = {of_scores, of_scores};
     const float by_one[2] = {1, 1};
-    store_rows<Config::kHeadDim>(gradients_.dk + first, gradients_.of_row, rows, by_scale, dk);
-    store_rows<Config::kHeadDim>(gradients_.dv + first, gradients_.of_row, rows, by_one, dv);
+    store_rows<Config::kSumCols>(gradients_.dk + first, gradients_.of_row, rows, by_scale, dk);
+    store_rows<Config::kSumCols>(gradients_.dv + first, gradients_.of_row, rows, by_one, dv);
   }
 
   const KeyGradients<Element>& gradients_;

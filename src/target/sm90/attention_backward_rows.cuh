@@ -48,22 +48,22 @@ template <class Config, class Element>
 __device__ void store_query_gradients(const float* sums, float scale, Element* first, int64_t of_row, int count) {
   const float by[2] = {scale, scale};
 #pragma unroll 1
-  for (int warp = 0; warp < 4 * Config::kConsumers; ++warp) {  // whose sums they were
-    const int consumer = warp / 4;
-    const int thread = warp % 4 * 32 + static_cast<int>(threadIdx.x) % 32;
-    const float4* const from = reinterpret_cast<const float4*>(sums + consumer * Config::kPartFloats) + thread;
-    float part[Config::kPartFloats / 128];
+  for (int quarter = 0; quarter < 4 * Config::kParts; ++quarter) {  // what a warp held of a part
+    const int part = quarter / 4;
+    const int thread = quarter % 4 * 32 + static_cast<int>(threadIdx.x) % 32;
+    const float4* const from = reinterpret_cast<const float4*>(sums + part * Config::kPartFloats) + thread;
+    float held[Config::kPartFloats / 128];
 #pragma unroll
     for (int i = 0; i < Config::kPartFloats / 512; ++i) {
       const float4 v = __ldcg(from + i * 128);
-      part[4 * i] = v.x;
-      part[4 * i + 1] = v.y;
-      part[4 * i + 2] = v.z;
-      part[4 * i + 3] = v.w;
+      held[4 * i] = v.x;
+      held[4 * i + 1] = v.y;
+      held[4 * i + 2] = v.z;
+      held[4 * i + 3] = v.w;
     }
-    const int row = (Config::kPartsAreRows ? consumer * 64 : 0) + Fragment::sum_row(thread, 0);
-    const int col = Config::kPartsAreRows ? 0 : consumer * 64;
-    store_rows<64>(first + row * of_row + col, of_row, count - row, by, part);
+    const int row = (Config::kPartsAreRows ? part * 64 : 0) + Fragment::sum_row(thread, 0);
+    const int col = Config::kPartsAreRows ? 0 : part * 64;
+    store_rows<64>(first + row * of_row + col, of_row, count - row, by, held);
   }
 }
 

@@ -66,10 +66,13 @@ struct AttentionBackwardShared {
   alignas(1024) Element k[Config::kKeys * Config::kHeadDim];
   alignas(1024) Element v[Config::kKeys * Config::kHeadDim];
   alignas(1024) Element q[Config::kStages][Config::kQueries * Config::kHeadDim];
-  alignas(1024) Element g[Config::kStages][Config::kQueries * Config::kHeadDim];  // dO
-  // dS transposed: in boxes of 64 queries, each with all keys.
-  alignas(1024) Element ds[2][Config::kKeys * Config::kQueries];
-  // dQ of a block: what threads hold, in their order.
+  alignas(1024) Element g[Config::kGradientStages][Config::kQueries * Config::kHeadDim];  // dO
+  // dS transposed, and P where consumers share keys: in boxes of 64 queries, each with all keys.
+  static constexpr int kExchanged = Config::kShareKeys ? 2 : 1;
+  static constexpr int kGradients = 0;
+  static constexpr int kWeights = 1;
+  alignas(1024) Element exchange[2][kExchanged][Config::kKeys * Config::kQueries];
+  // A part of dQ of each consumer: what threads hold, in their order.
   alignas(1024) float sums[Config::kConsumers][Config::kPartFloats];
   alignas(128) RowNotes<Config> rows[Config::kStages];
   BlockNote notes[kNotes];
@@ -84,10 +87,12 @@ struct AttentionBackwardShared {
   uint64_t keys_empty;
   uint64_t q_full[Config::kStages];
   uint64_t q_empty[Config::kStages];
-  uint64_t g_full[Config::kStages];
-  uint64_t g_empty[Config::kStages];
+  uint64_t g_full[Config::kGradientStages];
+  uint64_t g_empty[Config::kGradientStages];
   uint64_t sum_full[kAdders][Config::kConsumers];
   uint64_t sum_empty[Config::kConsumers];
+  // The caller's, zero at first: of each part, jobs that share records of faults (Sm90Machine).
+  uint32_t failed[2];
 };
 
 // The load job's warp calls this, before begin_jobs.

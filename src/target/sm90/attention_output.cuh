@@ -110,14 +110,14 @@ __device__ void store_rows(Element* first, int64_t of_row, int rows, const float
   }
 }
 
-// Stores a thread's two rows of sums as they are, if they are below `rows`; rows follow each other.  first: the first
-// column of the thread's first row.
-template <int kDim>
-__device__ void store_sums(float* first, int rows, const float (&sums)[kDim / 2]) {
+// Stores a thread's two rows of sums as they are, if they are below `rows`; rows of kDim columns follow each other.
+// first: the first of kCols columns of the thread's first row.
+template <int kDim, int kCols>
+__device__ void store_sums(float* first, int rows, const float (&sums)[kCols / 2]) {
   const bool is_odd = (thread_again() & 1) != 0;
   float* const to = first + thread_again() % 4 / 2 * 4 + (is_odd ? 8 : 0);
 #pragma unroll
-  for (int i = 0; i < kDim / 2; i += 8) {  // 16 columns: two threads have a vector of the first 8, two of the others
+  for (int i = 0; i < kCols / 2; i += 8) {  // 16 columns: two threads have a vector of the first 8, two of the others
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float2 low = make_float2(sums[i + 2 * r], sums[i + 2 * r + 1]);
