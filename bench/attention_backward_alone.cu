@@ -90,8 +90,8 @@ void launch(const AttentionBackwardCall& call) {
   params.do_rows = static_cast<const Element*>(call.dout);
   params.lse = call.lse;
   params.dq = static_cast<Element*>(call.dq);
-  params.gradients = {static_cast<Element*>(call.dk), static_cast<Element*>(call.dv), keys.of_batch(), keys.of_row(),
-                      keys.of_head()};
+  params.gradients.dk = {static_cast<Element*>(call.dk), keys.of_batch(), keys.of_row(), keys.of_head()};
+  params.gradients.dv = {static_cast<Element*>(call.dv), keys.of_batch(), keys.of_row(), keys.of_head()};
   params.notes = reinterpret_cast<mk::sm90::RowNotes<Config>*>(workspace + at.notes);
   params.sums = reinterpret_cast<float*>(workspace + at.sums);
   params.turns = reinterpret_cast<uint64_t*>(workspace + at.turns);

@@ -16,7 +16,7 @@ static const runtime::KernelLoader loader(attention::load_attention<Config, __nv
 void launch_paced(runtime::WorldState& world, const runtime::Plan& plan, int rank, const attention::Problem& problem,
                   const RingAttentionArgs& args, const RankPace& pace) {
   attention::launch_attention<Config, __nv_bfloat16, PacedLink>(
-      plan.layout<attention::KeptLayout>().on_device(), attention::view_of(plan, rank, args), plan,
+      attention::layout_for<attention::KeptLayout>(plan, args).on_device(), attention::view_of(plan, rank, args), plan,
       attention::operands_of(problem, args), DType::kBf16, pace,
       static_cast<cudaStream_t>(world.device().stream(rank)));
 }

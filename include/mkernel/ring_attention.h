@@ -7,8 +7,8 @@
 // them, and to no others, while the launch works on those that are there.  Query head h reads the keys of head
 // h / (query heads / key heads).  Scores, sums and the result of a rank's queries are fp32 until the end.
 //
-// On a CPU any dim ≥ 1 and bf16, fp16 or fp32; on a GPU dim is 64, 128 or 256, pointers are 16-byte aligned, bf16 or
-// fp16.
+// On a CPU any dim ≥ 1 and bf16, fp16 or fp32; on a GPU dim is 64, 128 or 256, pointers are 16-byte aligned, strides
+// are multiples of 16 bytes below 2^40, bf16 or fp16.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,18 @@
 
 namespace mk {
 
-// [batch, rows, heads, dim], without gaps; who owns it is as with a Tensor.
+// Elements from one batch, row or head to the next.  0: as in a tensor [batch, rows, heads, dim] without gaps.  The
+// elements of a head always follow each other.
+struct HeadStrides {
+  int64_t batch = 0;
+  int64_t row = 0;
+  int64_t head = 0;
+};
+
+// [batch, rows, heads, dim]; who owns it is as with a Tensor.  With strides it is a view: q out of a packed [batch,
+// rows, 3, heads, dim], a [rows, batch, heads, dim], a [batch, heads, rows, dim], a few of many heads.  From the
+// smallest stride to the largest, each is at least what lies inside it, so elements do not overlap; gaps are neither
+// read nor written.  Of one batch, row or head the stride does not count.
 struct HeadTensor {
   void* data = nullptr;
   DType dtype = DType::kBf16;
@@ -29,6 +40,7 @@ struct HeadTensor {
   int64_t rows = 0;  // of this rank
   int64_t heads = 0;
   int64_t dim = 0;
+  HeadStrides strides = {};
 };
 
 // Which keys a query sees.
@@ -54,6 +66,7 @@ constexpr const char* name_of(SequenceOrder order) {
   return order == SequenceOrder::kContiguous ? "contiguous" : "zigzag";
 }
 
+// Each tensor of each rank, and of each call, may have strides of its own.
 struct RingAttentionArgs {
   HeadTensor q;                 // [batch, rows, query heads, dim]
   HeadTensor k;                 // [batch, rows, key heads, dim]; query heads is a multiple of key heads

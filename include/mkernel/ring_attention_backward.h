@@ -13,7 +13,7 @@
 // to another.  All sums are made in fp32 and in a fixed order, so two runs give the same bits; p and ds are rounded to
 // the element type before they are multiplied, results once at the end.
 //
-// Sizes are limited as those of ring_attention.
+// Sizes and strides are limited as those of ring_attention.
 #pragma once
 
 #include <cstdint>

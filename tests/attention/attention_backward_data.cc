@@ -270,27 +270,7 @@ testing::AssertionResult AttentionBackwardData::is_right(int rank, const Attenti
 
 namespace {
 
-constexpr size_t kBehind = 16;  // bytes, or one float
-constexpr std::byte kPoison{0xff};
 constexpr float kPoisonFloat = std::numeric_limits<float>::quiet_NaN();
-
-HeadValues poisoned(const HeadValues& like) {
-  HeadValues values{{}, like.dtype, like.batch, like.rows, like.heads, like.dim};
-  values.bytes.assign(like.bytes.size() + kBehind, kPoison);
-  return values;
-}
-
-bool is_poison(const std::vector<std::byte>& bytes, size_t from) {
-  return std::all_of(bytes.begin() + static_cast<std::ptrdiff_t>(from), bytes.end(),
-                     [](std::byte byte) { return byte == kPoison; });
-}
-bool is_clean_behind(const HeadValues& values) { return is_poison(values.bytes, values.bytes.size() - kBehind); }
-
-HeadValues without_behind(const HeadValues& values) {
-  HeadValues result = values;
-  result.bytes.resize(result.bytes.size() - kBehind);
-  return result;
-}
 
 }  // namespace
 
@@ -298,15 +278,18 @@ AttentionBackwardLaunch::AttentionBackwardLaunch(World& world, const AttentionCa
                                                  Outputs outputs, SinkGradients sinks)
     : first_(world.first_rank()), at_(at), outputs_(outputs), data_(at, seed, launch, outputs), sinks_(data_.sinks()) {
   for (int rank = first_; rank < first_ + world.num_ranks(); ++rank) {
-    Rank& own = ranks_.emplace_back(Rank{
-        data_.q(rank), data_.k(rank), data_.v(rank), data_.o(rank), data_.dout(rank), data_.lse(rank), {}, {}, {}, {}});
-    own.dq = poisoned(own.q);
-    own.dk = poisoned(own.k);
-    own.dv = poisoned(own.v);
+    Rank& own = ranks_.emplace_back();
+    own.q = placed(at, rank, 0, data_.q(rank));
+    own.k = placed(at, rank, 1, data_.k(rank));
+    own.v = placed(at, rank, 2, data_.v(rank));
+    own.o = outputs == Outputs::kDrawn ? placed(at, rank, 3, data_.o(rank)) : poisoned(at, rank, 3, data_.o(rank));
+    own.dout = placed(at, rank, 4, data_.dout(rank));
+    own.lse = data_.lse(rank);
+    own.dq = poisoned(at, rank, 5, data_.q(rank));
+    own.dk = poisoned(at, rank, 6, data_.k(rank));
+    own.dv = poisoned(at, rank, 7, data_.v(rank));
     if (at.sinks == Sinks::kGiven && sinks == SinkGradients::kWanted) own.dsink.assign(sinks_.size() + 1, kPoisonFloat);
-    if (outputs == Outputs::kDrawn) continue;
-    std::ranges::fill(own.o.bytes, kPoison);
-    std::ranges::fill(own.lse, kPoisonFloat);
+    if (outputs == Outputs::kOfTheForwardPass) std::ranges::fill(own.lse, kPoisonFloat);
   }
   for (Rank& own : ranks_) args_.push_back(args_of(own));
 }
@@ -351,10 +334,11 @@ testing::AssertionResult AttentionBackwardLaunch::is_right() const {
   for (size_t i = 0; i < ranks_.size(); ++i) {
     const int rank = first_ + static_cast<int>(i);
     const Rank& own = ranks_[i];
-    const bool is_clean = is_clean_behind(own.dq) && is_clean_behind(own.dk) && is_clean_behind(own.dv) &&
-                          (own.dsink.empty() || std::isnan(own.dsink.back()));
+    const bool is_clean = own.o.gaps_are_untouched() && own.dq.gaps_are_untouched() && own.dk.gaps_are_untouched() &&
+                          own.dv.gaps_are_untouched() && (own.dsink.empty() || std::isnan(own.dsink.back()));
     if (!is_clean) return testing::AssertionFailure() << "rank " << rank << " wrote too much";
-    AttentionGradients seen{without_behind(own.dq), without_behind(own.dk), without_behind(own.dv), own.dsink};
+    AttentionGradients seen{values_in(own.dq, data_.q(rank)), values_in(own.dk, data_.k(rank)),
+                            values_in(own.dv, data_.v(rank)), own.dsink};
     if (!seen.dsink.empty()) seen.dsink.pop_back();
     if (const auto right = data_.is_right(rank, seen); !right) return right;
   }
@@ -363,7 +347,7 @@ testing::AssertionResult AttentionBackwardLaunch::is_right() const {
 
 bool AttentionBackwardLaunch::is_untouched() const {
   return std::ranges::all_of(ranks_, [](const Rank& own) {
-    return is_poison(own.dq.bytes, 0) && is_poison(own.dk.bytes, 0) && is_poison(own.dv.bytes, 0) &&
+    return own.dq.is_untouched() && own.dk.is_untouched() && own.dv.is_untouched() &&
            std::ranges::all_of(own.dsink, [](float value) { return std::isnan(value); });
   });
 }

@@ -99,8 +99,7 @@ enum class SinkGradients { kWanted, kNobodyWants };
 // A launch of ring_attention_backward through the public call, and its check.
 class AttentionBackwardLaunch {
  public:
-  // The ranks are those of the World that are here.  Outputs are NaN before, and behind them stand bytes that nobody
-  // may write.
+  // The ranks are those of the World that are here.  Outputs are NaN before; nobody may write between and behind them.
   AttentionBackwardLaunch(World& world, const AttentionCase& at, uint64_t seed, uint64_t launch,
                           Outputs outputs = Outputs::kDrawn, SinkGradients sinks = SinkGradients::kWanted);
   AttentionBackwardLaunch(const AttentionBackwardLaunch&) = delete;
@@ -126,9 +125,9 @@ class AttentionBackwardLaunch {
 
  private:
   struct Rank {
-    HeadValues q, k, v, o, dout;
+    StridedHeads q, k, v, o, dout;
     std::vector<float> lse;
-    HeadValues dq, dk, dv;
+    StridedHeads dq, dk, dv;
     std::vector<float> dsink;
   };
 

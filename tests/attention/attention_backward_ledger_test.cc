@@ -11,6 +11,7 @@
 #include "ops/account.h"
 #include "ops/attention/ring_attention_backward_protocol.h"
 #include "tests/attention/attention_cases.h"
+#include "tests/attention/strided_heads.h"
 
 namespace mk::test {
 namespace {
@@ -112,23 +113,26 @@ std::pair<int64_t, int64_t> bytes_due(const BackwardLayout& layout, const Attent
 struct LedgerCut {
   int64_t rows;
   int others, compute, slots, share_rows;
+  HeadsLie lie;
 };
 
 TEST_P(AttentionBackwardLedger, BalancesAndMovesOnlyWhatIsNeeded) {
   constexpr int kLaunches = 2;
   const auto& [world, form] = GetParam();
-  for (const auto& [rows, others, compute, slots, share_rows] :
-       {LedgerCut{10, 1, 1, 1, 2}, LedgerCut{2, 2, 3, 2, 3}, LedgerCut{10, 3, 2, 3, 16}}) {
+  for (const auto& [rows, others, compute, slots, share_rows, lie] :
+       {LedgerCut{10, 1, 1, 1, 2, HeadsLie::kWithoutGaps}, LedgerCut{2, 2, 3, 2, 3, HeadsLie::kPacked},
+        LedgerCut{10, 3, 2, 3, 16, HeadsLie::kHeadsFirst}}) {
     const attention::Problem problem = attention_problem(world, form, rows, 2, 4, 2);
-    const auto layout = attention::make_backward_layout(problem,
-                                                        {.block_rows = 2,
-                                                         .key_rows = 4,
-                                                         .part_bytes = 72,
-                                                         .chunks_of_piece = 2,
-                                                         .share_rows = share_rows,
-                                                         .heads_together = 3,
-                                                         .slots = slots},
-                                                        backward_roster(world, others, compute));
+    auto layout = attention::make_backward_layout(problem,
+                                                  {.block_rows = 2,
+                                                   .key_rows = 4,
+                                                   .part_bytes = 72,
+                                                   .chunks_of_piece = 2,
+                                                   .share_rows = share_rows,
+                                                   .heads_together = 3,
+                                                   .slots = slots},
+                                                  backward_roster(world, others, compute));
+    lay_keys(lie, layout);
     const ledger::Ledger ledger = walk<LedgerMachine>(layout, kLaunches);
     ASSERT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
     for (int rank = 0; rank < world.size(); ++rank) {

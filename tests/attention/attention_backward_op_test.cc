@@ -109,6 +109,20 @@ TEST_P(AttentionBackwardOp, PackedSequencesAreRight) {
   }
 }
 
+// Views of larger tensors; sequences of a batch and packed ones.
+TEST_P(AttentionBackwardOp, TensorsWithGapsAreRight) {
+  int turn = shape.size();
+  for (const HeadsLie lie : kHeadsLies) {
+    const int64_t rows = shape.size() > 4 ? 5 : 19;
+    AttentionCase at = backward_case(shape, order, {2, rows, 4, 2, 8, kDTypes[++turn % std::size(kDTypes)]});
+    at.form.mask.kind = turn % 4 < 2 ? MaskKind::kFull : MaskKind::kCausal;
+    at.form.packing = turn % 3;
+    if (at.form.packing != 0) at.shape.batch = 1;
+    at.lie = lie;
+    EXPECT_TRUE(differentiates_right(world, at, 2, seed_of(turn, 1))) << name_of(lie);
+  }
+}
+
 // o and lse as our forward pass leaves them, in a launch that is queued before; three of each in a row.
 TEST_P(AttentionBackwardOp, IsRightBehindTheForwardPass) {
   int turn = shape.size();
@@ -116,6 +130,7 @@ TEST_P(AttentionBackwardOp, IsRightBehindTheForwardPass) {
     AttentionCase at = backward_case(shape, order, {1, 5, 4, 1, 64, kDTypes[++turn % std::size(kDTypes)]});
     at.form.mask = mask;
     if (turn % 2 == 0) at.sinks = Sinks::kGiven;
+    if (turn % 3 == 0) at.lie = HeadsLie::kMixed;
     std::vector<AttentionBackwardLaunch> queued;
     for (const uint64_t launch : {0, 2, 4}) {
       queued.emplace_back(world, at, turn, launch, Outputs::kOfTheForwardPass);
@@ -229,6 +244,7 @@ TEST(AttentionBackwardProperty, WhateverIsDrawnIsRight) {
       at.form.mask.kind = draw(3) == 1 ? MaskKind::kFull : MaskKind::kCausal;
       if (at.form.mask.kind == MaskKind::kCausal && draw(2) == 1) at.form.mask.window = draw(2 * at.seq());
       if (draw(2) == 1) at.sinks = Sinks::kGiven;
+      if (draw(2) == 1) at.lie = kHeadsLies[draw(std::size(kHeadsLies)) - 1];
       const auto workers = [&] { return static_cast<int>(draw(3)); };
       const Split split = split_for(shape, workers(), workers(), workers(), workers());
       ASSERT_TRUE(differentiates_right(world, at, 2, random(), split)) << i;
@@ -254,10 +270,11 @@ TEST(AttentionBackwardWorkspace, IsPartsOfARanksRowsAndSignals) {
       for (const int64_t rows : {64, 4096}) {
         const RingAttentionShape of{2, rows, 4, 2, 16, DType::kBf16};
         const int64_t elements = 2 * of.batch * rows * of.kv_heads * of.dim;
-        const int64_t queries = of.batch * rows * of.heads * (of.dim + 2) * 4;  // sums, lse and delta
         const BackwardLayout layout = attention::make_backward_layout(
             {shape, of, {}, order, {}}, {},
             attention::choose_backward_roles(shape, {}, seats_of(world.state().device())));
+        const int64_t notes = of.batch * rows * of.heads * 2 + layout.most_tiles() * layout.turn_words();
+        const int64_t queries = (of.batch * rows * of.heads * of.dim + notes) * 4;  // sums; lse and delta, turns
         EXPECT_EQ(ring_attention_backward_workspace_bytes(world, of, {.order = order}),
                   parts_of_keys * elements * 2 + parts_of_gradients * elements * 4 + queries + 8 * layout.num_signals())
             << name_of(shape) << " " << name_of(order) << " " << rows;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "ops/fuzz_case.h"
 #include "target/sim/sim_machine.h"
 #include "tests/attention/attention_cases.h"
+#include "tests/attention/strided_heads.h"
 
 namespace mk::test {
 namespace {
@@ -55,6 +57,8 @@ class AttentionBackwardSim {
                                      .heads_together = draw(3),
                                      .slots = draw(3)};
     layout_ = attention::make_backward_layout(problem_, cut, backward_roster(world, draw(2), draw(3)));
+    const auto lie = draw(2) == 1 ? HeadsLie::kWithoutGaps : kHeadsLies[draw(std::size(kHeadsLies)) - 1];
+    std::tie(keys_, values_) = lay_keys(lie, layout_);
     num_launches_ = 2 + draw(2);
   }
 
@@ -70,7 +74,9 @@ class AttentionBackwardSim {
     spec.put_lanes = static_cast<int>(std::max<int64_t>(1, layout_.most_puts()));
     spec.input = [&](int rank, uint64_t epoch, int input) {
       const RankLaunch& own = launches(epoch)[rank];
-      return reinterpret_cast<const std::byte*>((input == 0 ? own.q : input == 1 ? own.k : own.v).data());
+      return reinterpret_cast<const std::byte*>(input == 0   ? own.q.data()
+                                                : input == 1 ? own.k.data() + keys_.first
+                                                             : own.v.data() + values_.first);
     };
     disturb(spec, random_, random_.next());
     sim::SimWorld world(spec);
@@ -92,9 +98,18 @@ class AttentionBackwardSim {
         : Base(sim.layout_, worker.rank, operands(sim, worker), {&world, worker.epoch}), m(machine) {}
     static attention::BackwardOperands operands(AttentionBackwardSim& sim, const sim::Worker& worker) {
       RankLaunch& own = sim.launches(worker.epoch)[worker.rank];
-      return {own.q.data(),    own.k.data(),   own.v.data(), own.o.data(),
-              own.dout.data(), own.lse.data(), nullptr,      own.dq.data(),
-              own.dk.data(),   own.dv.data(),  nullptr,      sim.problem_.scale_of_scores()};
+      const RingAttentionShape& shape = sim.problem_.shape;
+      const HeadStrides strides = attention::without_gaps(shape.rows, shape.heads, shape.dim);
+      return {.q = {own.q.data(), strides},
+              .k = {own.k.data() + sim.keys_.first, sim.keys_.strides},
+              .v = {own.v.data() + sim.values_.first, sim.values_.strides},
+              .o = {own.o.data(), strides},
+              .dout = {own.dout.data(), strides},
+              .lse = own.lse.data(),
+              .dq = {own.dq.data(), strides},
+              .dk = {own.dk.data() + sim.keys_.first, sim.keys_.strides},
+              .dv = {own.dv.data() + sim.values_.first, sim.values_.strides},
+              .scale = sim.problem_.scale_of_scores()};
     }
     void attend(const QueryBlock& block) {
       m.compute({1e6}, block.number);
@@ -109,23 +124,31 @@ class AttentionBackwardSim {
     if (!all.empty()) return all;
     all.resize(layout_.world.size());
     const RingAttentionShape& shape = problem_.shape;
-    const auto draw = [&](std::vector<float>& to, int64_t heads) {
-      to.resize(shape.batch * shape.rows * heads * shape.dim);
+    const int64_t queries = shape.batch * shape.rows * shape.heads * shape.dim;
+    const auto draw = [&](std::vector<float>& to, int64_t elements) {
+      to.resize(elements);
       for (float& value : to) value = static_cast<float>(random_.below(2001)) / 1000 - 1;
     };
     for (RankLaunch& own : all) {
-      draw(own.q, shape.heads);
-      draw(own.k, shape.kv_heads);
-      draw(own.v, shape.kv_heads);
-      draw(own.dout, shape.heads);
+      draw(own.q, queries);
+      draw(own.k, keys_.count);
+      draw(own.v, values_.count);
+      draw(own.dout, queries);
       own.o.resize(own.q.size());
       own.lse.resize(shape.batch * shape.heads * shape.rows);
       own.dq.assign(own.q.size(), NAN);
-      own.dk.assign(own.k.size(), NAN);
-      own.dv.assign(own.k.size(), NAN);
+      own.dk.assign(own.k.size(), kUntouched);
+      own.dv.assign(own.v.size(), kUntouched);
       own.right_dq.assign(own.q.size(), 0);
-      own.right_dk.assign(own.k.size(), 0);
-      own.right_dv.assign(own.k.size(), 0);
+      own.right_dk.assign(own.k.size(), kUntouched);
+      own.right_dv.assign(own.v.size(), kUntouched);
+      for (int64_t i = 0; i < shape.batch * shape.rows * shape.kv_heads; ++i) {
+        const int64_t row = i / shape.kv_heads;
+        for (const auto& [memory, right] : {std::pair{&keys_, &own.right_dk}, std::pair{&values_, &own.right_dv}}) {
+          const int64_t at = element_of(*memory, row / shape.rows, row % shape.rows, i % shape.kv_heads);
+          std::fill_n(right->begin() + at, shape.dim, 0);
+        }
+      }
     }
     for (int rank = 0; rank < layout_.world.size(); ++rank) {
       for (int64_t i = 0; i < shape.batch * shape.rows * shape.heads; ++i) {
@@ -144,7 +167,7 @@ class AttentionBackwardSim {
     const int64_t at = ((batch * shape.rows + row) * shape.heads + head) * shape.dim;
     struct Seen {
       int source;
-      int64_t at;
+      int64_t k, v;  // elements
       double weight;
     };
     const auto position = [&](int of_rank, int64_t of_row) {
@@ -157,17 +180,17 @@ class AttentionBackwardSim {
       for (int64_t key = 0; key < shape.rows; ++key) {
         if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key)))
           continue;
-        const int64_t of_key = ((batch * shape.rows + key) * shape.kv_heads + kv_head) * shape.dim;
+        const int64_t k = element_of(keys_, batch, key, kv_head);
         double score = 0;
-        for (int64_t d = 0; d < shape.dim; ++d) score += double{own.q[at + d]} * all[source].k[of_key + d];
-        seen.push_back({source, of_key, std::exp(score * scale)});
+        for (int64_t d = 0; d < shape.dim; ++d) score += double{own.q[at + d]} * all[source].k[k + d];
+        seen.push_back({source, k, element_of(values_, batch, key, kv_head), std::exp(score * scale)});
         sum += seen.back().weight;
       }
     }
     double delta = 0;
     for (int64_t d = 0; d < shape.dim; ++d) {
       double o = 0;
-      for (const Seen& key : seen) o += key.weight / sum * all[key.source].v[key.at + d];
+      for (const Seen& key : seen) o += key.weight / sum * all[key.source].v[key.v + d];
       own.o[at + d] = static_cast<float>(o);
       delta += o * own.dout[at + d];
     }
@@ -176,14 +199,16 @@ class AttentionBackwardSim {
       RankLaunch& theirs = all[key.source];
       const double weight = key.weight / sum;
       double product = -delta;
-      for (int64_t d = 0; d < shape.dim; ++d) product += double{own.dout[at + d]} * theirs.v[key.at + d];
+      for (int64_t d = 0; d < shape.dim; ++d) product += double{own.dout[at + d]} * theirs.v[key.v + d];
       for (int64_t d = 0; d < shape.dim; ++d) {
-        theirs.right_dv[key.at + d] += weight * own.dout[at + d];
-        theirs.right_dk[key.at + d] += scale * weight * product * own.q[at + d];
-        own.right_dq[at + d] += scale * weight * product * theirs.k[key.at + d];
+        theirs.right_dv[key.v + d] += weight * own.dout[at + d];
+        theirs.right_dk[key.k + d] += scale * weight * product * own.q[at + d];
+        own.right_dq[at + d] += scale * weight * product * theirs.k[key.k + d];
       }
     }
   }
+
+  static constexpr float kUntouched = 1e9f;  // of keys, and of gaps between them
 
   // A key's gradients are sums over up to a hundred queries, of at most 3 each: fp32 keeps five digits.
   static constexpr double kBound = 1e-4;
@@ -208,6 +233,7 @@ class AttentionBackwardSim {
   AttentionForm form_;
   attention::Problem problem_;
   attention::KeptBackwardLayout layout_;
+  HeadsMemory keys_, values_;
   int num_launches_ = 0;
   std::map<uint64_t, std::vector<RankLaunch>> launches_;
 };

@@ -163,6 +163,26 @@ TYPED_TEST(AttentionBadInput, TensorsAreRefusedByNameAndRank) {
   EXPECT_TRUE(this->refuses_args("stream of rank 1 is set", {"CPU"}, [](auto& a) { a.stream = &a; }));
 }
 
+// Of [2, 6, 4, 8] and [2, 6, 2, 8].
+TYPED_TEST(AttentionBadInput, StridesAreRefusedByNameAndRank) {
+  const auto refuses_strides = [this](std::string_view sentence, auto tensor, const HeadStrides& strides) {
+    return this->refuses_args(sentence, {}, [&](auto& a) { (a.*tensor).strides = strides; });
+  };
+  using Args = typename TypeParam::Args;
+  EXPECT_TRUE(refuses_strides("q of rank 1 has a batch stride of -1; it must be positive, or 0", &Args::q, {-1}));
+  EXPECT_TRUE(refuses_strides("k of rank 1 has a row stride of -16", &Args::k, {0, -16}));
+  EXPECT_TRUE(refuses_strides("v of rank 1 has a head stride of -8", &Args::v, {0, 0, -8}));
+  EXPECT_TRUE(refuses_strides("o of rank 1 has a head stride of 7; it must be at least 8", &Args::o, {0, 0, 7}));
+  EXPECT_TRUE(refuses_strides("k of rank 1 has a row stride of 15; it must be at least 16", &Args::k, {0, 15}));
+  EXPECT_TRUE(refuses_strides("v of rank 1 has a batch stride of 95; it must be at least 96", &Args::v, {95}));
+  EXPECT_TRUE(refuses_strides("q of rank 1 has a batch stride of 192; it must be at least 512", &Args::q, {0, 96}));
+  EXPECT_TRUE(refuses_strides("q of rank 1 has a row stride of 40; it must be at least 68", &Args::q, {36, 40, 8}));
+  EXPECT_TRUE(refuses_strides("q of rank 1 has a head stride of 8; it must be at least 48", &Args::q, {192, 8, 8}));
+  EXPECT_TRUE(refuses_strides("k of rank 1 has a batch stride of 281474976710657; it must be at most 281474976710560",
+                              &Args::k, {(int64_t{1} << 48) + 1}));
+  EXPECT_TRUE(refuses_strides("k of rank 1 has a row stride of", &Args::k, {0, std::numeric_limits<int64_t>::max()}));
+}
+
 TYPED_TEST(AttentionBadInput, RanksThatDisagreeAreRefused) {
   EXPECT_TRUE(this->refuses_args("q of rank 1 is 2x4x4x8", {"2x6x4x8"}, [](auto& a) {
     TestFixture::reshape(a, {2, 4, 4, 2, 8, DType::kFp32});
@@ -221,6 +241,23 @@ TYPED_TEST(AttentionBadInput, SplitsAreRefusedByName) {
   EXPECT_TRUE(this->refuses_options("split.", [](auto& o) { o.split = {{"dispatch", 1}, {"compute", 1}}; }));
 }
 
+// Elements of two bytes; TMA takes vectors of 16.
+TEST(AttentionStrides, AreWhatTheDeviceCanTake) {
+  for (const DeviceKind device : {DeviceKind::kCpu, DeviceKind::kCuda}) {
+    for (const HeadStrides& good : {HeadStrides{}, {4608, 768, 64}, {256, 512, 64}, {1536, 64, 384}, {1792, 72, 448}}) {
+      EXPECT_NO_THROW(attention::check_strides({nullptr, DType::kBf16, 2, 6, 4, 64, good}, "q", 0, device));
+    }
+    EXPECT_NO_THROW(attention::check_strides({nullptr, DType::kBf16, 1, 1, 1, 64, {3, 5, 7}}, "q", 0, device));
+  }
+  EXPECT_NO_THROW(attention::check_strides({nullptr, DType::kBf16, 1, 6, 4, 64, {0, 260}}, "q", 0, DeviceKind::kCpu));
+  EXPECT_TRUE(refuses({"dq of rank 3 has a row stride of 520 bytes", "multiple of 16", "2^40"}, [] {
+    attention::check_strides({nullptr, DType::kBf16, 1, 6, 4, 64, {0, 260}}, "dq", 3, DeviceKind::kCuda);
+  }));
+  EXPECT_TRUE(refuses({"k of rank 0 has a batch stride of 1099511627776 bytes"}, [] {
+    attention::check_strides({nullptr, DType::kFp16, 2, 6, 4, 64, {int64_t{1} << 39}}, "k", 0, DeviceKind::kCuda);
+  }));
+}
+
 // What only the backward pass has.
 using BackwardBadInput = AttentionBadInput<BackwardPass>;
 
@@ -240,6 +277,13 @@ TEST_F(BackwardBadInput, ItsTensorsAreRefusedByNameAndRank) {
   EXPECT_TRUE(refuses_args("dv of rank 1 is 2x6x2x16", {"2x6x2x8"}, [](Args& a) { a.dv.dim = 16; }));
   EXPECT_TRUE(
       refuses_args("dq of rank 1 is at", {"multiple of 4"}, [](Args& a) { a.dq.data = shifted(a.dq.data, 2); }));
+}
+
+TEST_F(BackwardBadInput, ItsStridesAreRefusedByNameAndRank) {
+  EXPECT_TRUE(refuses_args("dout of rank 1 has a head stride of 7", {}, [](Args& a) { a.dout.strides.head = 7; }));
+  EXPECT_TRUE(refuses_args("dq of rank 1 has a row stride of 31", {}, [](Args& a) { a.dq.strides.row = 31; }));
+  EXPECT_TRUE(refuses_args("dk of rank 1 has a batch stride of 95", {}, [](Args& a) { a.dk.strides.batch = 95; }));
+  EXPECT_TRUE(refuses_args("dv of rank 1 has a row stride of -1", {}, [](Args& a) { a.dv.strides.row = -1; }));
 }
 
 TEST_F(BackwardBadInput, GradientsOfSinksNeedSinks) {

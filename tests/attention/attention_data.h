@@ -13,6 +13,7 @@
 #include "core/world_shape.h"
 #include "mkernel/ring_attention.h"
 #include "tests/attention/attention_cases.h"
+#include "tests/attention/strided_heads.h"
 #include "tools/attention_values.h"
 
 namespace mk::test {
@@ -25,6 +26,7 @@ struct AttentionCase {
   RingAttentionShape shape;
   Sinks sinks = Sinks::kNone;
   std::optional<float> scale = {};
+  HeadsLie lie = HeadsLie::kWithoutGaps;  // all tensors
 
   RingAttentionOptions options(const Split& split = {}) const {
     return {form.mask, form.order, scale, split, packed_ends(form, seq())};
@@ -43,6 +45,19 @@ struct HeadValues {
 
   HeadTensor view() { return {bytes.data(), dtype, batch, rows, heads, dim}; }
 };
+
+// Number `which` of a rank's tensors in its launch, as the case has it: with elements, or poison.
+inline StridedHeads placed(const AttentionCase& at, int rank, int which, HeadValues values) {
+  return {at.lie, values.view(), rank + which, values.bytes};
+}
+inline StridedHeads poisoned(const AttentionCase& at, int rank, int which, HeadValues like) {
+  return {at.lie, like.view(), rank + which};
+}
+// What is in it now.
+inline HeadValues values_in(const StridedHeads& heads, HeadValues like) {
+  like.bytes = heads.dense();
+  return like;
+}
 
 class AttentionData {
  public:

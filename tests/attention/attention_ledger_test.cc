@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <span>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "ops/account.h"
 #include "ops/attention/ring_attention_protocol.h"
 #include "tests/attention/attention_cases.h"
+#include "tests/attention/strided_heads.h"
 
 namespace mk::test {
 namespace {
@@ -110,6 +112,56 @@ TEST_P(AttentionLedger, BalancesAndMovesOnlyWhatIsNeeded) {
       }
     }
   }
+}
+
+// Gaps are left behind: what is sent is what would be sent without them.
+TEST(AttentionGaps, DoNotTravel) {
+  for (const WorldShape& world : worlds()) {
+    for (const AttentionForm& form : attention_forms()) {
+      const attention::Problem problem = attention_problem(world, form, 10, 2, 4, 2);
+      for (const HeadsLie lie : kHeadsLies) {
+        auto layout = attention::make_layout(problem, {.tile_rows = 4, .part_bytes = 144, .chunks_of_piece = 2},
+                                             attention_roster(world, 2, 2, 1, 2));
+        lay_keys(lie, layout);
+        const ledger::Ledger ledger = walk<LedgerMachine>(layout, 2);
+        ASSERT_TRUE(ledger.complaints().empty()) << ledger.complaints().front();
+        for (int rank = 0; rank < world.size(); ++rank) {
+          EXPECT_EQ(ledger.nvlink_bytes(rank), 2 * attention::nvlink_bytes(layout, rank)) << name_of(lie);
+          EXPECT_EQ(ledger.network_bytes(rank), 2 * attention::network_bytes(layout, rank)) << name_of(lie);
+        }
+      }
+    }
+  }
+}
+
+// What a worker copies out of a rank's keys, in the order of the slot.
+struct CopiesOfKeys : LedgerMachine {
+  using LedgerMachine::LedgerMachine;
+  void copy(const Place& to, const Place& from, uint64_t bytes) {
+    LedgerMachine::copy(to, from, bytes);
+    if (from.window == attention::kKeysInput && rank() == 0) all().push_back({from.offset, bytes});
+  }
+  static std::vector<std::pair<uint64_t, uint64_t>>& all() {
+    static std::vector<std::pair<uint64_t, uint64_t>> copies;
+    return copies;
+  }
+};
+
+// One rank gives another all its rows, three of them at a time: four bytes an element, three elements a head.
+TEST(AttentionGaps, CopiesAreAsLargeAsGapsAllow) {
+  using Copies = std::vector<std::pair<uint64_t, uint64_t>>;
+  const auto copies = [](const HeadStrides& strides) {
+    auto layout = attention::make_layout(attention_problem({1, 2}, {}, 3, 1, 2, 2),
+                                         {.tile_rows = 4, .part_bytes = 144, .chunks_of_piece = 1},
+                                         attention_roster({1, 2}, 1, 0, 0, 1));
+    layout.own_keys = strides;
+    CopiesOfKeys::all().clear();
+    EXPECT_TRUE(walk<CopiesOfKeys>(layout, 1).complaints().empty());
+    return CopiesOfKeys::all();
+  };
+  EXPECT_EQ(copies({18, 6, 3}), (Copies{{0, 72}}));
+  EXPECT_EQ(copies({54, 18, 3}), (Copies{{0, 24}, {72, 24}, {144, 24}}));
+  EXPECT_EQ(copies({18, 3, 9}), (Copies{{0, 12}, {36, 12}, {12, 12}, {48, 12}, {24, 12}, {60, 12}}));
 }
 
 // Machines that do one thing wrong.

@@ -83,6 +83,22 @@ TEST_P(AttentionOp, PackedSequencesAreRight) {
   }
 }
 
+// Views of larger tensors; sequences of a batch and packed ones.
+TEST_P(AttentionOp, TensorsWithGapsAreRight) {
+  int turn = shape.size();
+  for (const HeadsLie lie : kHeadsLies) {
+    for (const AttentionMask& mask : {AttentionMask{}, AttentionMask{MaskKind::kCausal}}) {
+      const int64_t rows = shape.size() > 4 ? 5 : 19;
+      AttentionCase at = case_of(shape, order, {3, rows, 4, 2, 8, kDTypes[++turn % std::size(kDTypes)]});
+      at.form.mask = mask;
+      at.form.packing = turn % 3;
+      if (at.form.packing != 0) at.shape.batch = 1;
+      at.lie = lie;
+      EXPECT_TRUE(attends_right(world, at, 2, seed_of(turn, 1))) << name_of(lie);
+    }
+  }
+}
+
 // New lengths with every call.
 TEST_P(AttentionOp, PackingsMayFollowEachOther) {
   std::vector<RingAttentionLaunch> queued;
@@ -124,7 +140,7 @@ TEST_P(AttentionSplits, EveryRunAndEverySplitGivesTheSameBits) {
   }
 }
 
-// Slots, signals and staged rows are used again and again, by launches of two shapes in turn.
+// Slots, signals and staged rows are used again and again, by launches of two shapes in turn, with and without gaps.
 TEST_P(AttentionSplits, LaunchAfterLaunchIsRight) {
   const auto& [shape, order] = GetParam();
   World world = World::local(shape.nodes, shape.ranks, DeviceKind::kCpu);
@@ -132,7 +148,11 @@ TEST_P(AttentionSplits, LaunchAfterLaunchIsRight) {
   AttentionCase other = case_of(shape, order, {2, 11, 2, 1, 6, DType::kFp16});
   one.form.mask.kind = MaskKind::kCausal;
   std::vector<RingAttentionLaunch> queued;
-  for (int launch = 0; launch < 16; ++launch) queued.emplace_back(world, launch % 3 == 0 ? other : one, 5, launch);
+  for (int launch = 0; launch < 16; ++launch) {
+    AttentionCase at = launch % 3 == 0 ? other : one;
+    at.lie = launch % 4 < 2 ? HeadsLie::kWithoutGaps : kHeadsLies[launch % std::size(kHeadsLies)];
+    queued.emplace_back(world, at, 5, launch);
+  }
   for (RingAttentionLaunch& launch : queued) launch.enqueue(world);
   world.synchronize();
   for (const RingAttentionLaunch& launch : queued) EXPECT_TRUE(launch.is_right());
@@ -163,6 +183,7 @@ TEST(AttentionProperty, WhateverIsDrawnIsRight) {
       at.form.mask.kind = draw(3) == 1 ? MaskKind::kFull : MaskKind::kCausal;
       if (at.form.mask.kind == MaskKind::kCausal && draw(2) == 1) at.form.mask.window = draw(2 * at.seq());
       if (draw(2) == 1) at.sinks = Sinks::kGiven;
+      if (draw(2) == 1) at.lie = kHeadsLies[draw(std::size(kHeadsLies)) - 1];
       ASSERT_TRUE(attends_right(world, at, 2, random())) << i;
     }
   }

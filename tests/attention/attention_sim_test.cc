@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "ops/fuzz_case.h"
 #include "target/sim/sim_machine.h"
 #include "tests/attention/attention_cases.h"
+#include "tests/attention/strided_heads.h"
 
 namespace mk::test {
 namespace {
@@ -54,6 +56,8 @@ class AttentionSim {
                              .heads_together = draw(3),
                              .slots = draw(3)};
     layout_ = attention::make_layout(problem_, cut, attention_roster(world, draw(3), draw(2), draw(2), draw(3)));
+    const auto lie = draw(2) == 1 ? HeadsLie::kWithoutGaps : kHeadsLies[draw(std::size(kHeadsLies)) - 1];
+    std::tie(keys_, values_) = lay_keys(lie, layout_);
     num_launches_ = 2 + draw(2);
   }
 
@@ -69,7 +73,9 @@ class AttentionSim {
     spec.put_lanes = static_cast<int>(std::max<int64_t>(1, layout_.most_puts()));
     spec.input = [&](int rank, uint64_t epoch, int input) {
       const RankLaunch& own = launch(rank, epoch);
-      return reinterpret_cast<const std::byte*>((input == 0 ? own.q : input == 1 ? own.k : own.v).data());
+      return reinterpret_cast<const std::byte*>(input == 0   ? own.q.data()
+                                                : input == 1 ? own.k.data() + keys_.first
+                                                             : own.v.data() + values_.first);
     };
     disturb(spec, random_, random_.next());
     sim::SimWorld world(spec);
@@ -87,13 +93,13 @@ class AttentionSim {
     RankLaunch& own = launches_[{rank, epoch}];
     if (!own.o.empty()) return own;
     const RingAttentionShape& shape = problem_.shape;
-    const auto draw = [&](std::vector<float>& to, int64_t heads) {
-      to.resize(shape.batch * shape.rows * heads * shape.dim);
+    const auto draw = [&](std::vector<float>& to, int64_t elements) {
+      to.resize(elements);
       for (float& value : to) value = static_cast<float>(random_.below(2001)) / 1000 - 1;
     };
-    draw(own.q, shape.heads);
-    draw(own.k, shape.kv_heads);
-    draw(own.v, shape.kv_heads);
+    draw(own.q, shape.batch * shape.rows * shape.heads * shape.dim);
+    draw(own.k, keys_.count);
+    draw(own.v, values_.count);
     own.o.assign(own.q.size(), NAN);
     own.lse.assign(shape.batch * shape.heads * shape.rows, NAN);
     return own;
@@ -107,13 +113,14 @@ class AttentionSim {
         : Base(sim.layout_, worker.rank, operands(sim, worker), {&world, worker.epoch}), m(machine) {}
     static attention::Operands operands(AttentionSim& sim, const sim::Worker& worker) {
       RankLaunch& own = sim.launch(worker.rank, worker.epoch);
-      return {own.q.data(),
-              own.k.data(),
-              own.v.data(),
-              own.o.data(),
-              own.lse.data(),
-              nullptr,
-              sim.problem_.scale_of_scores()};
+      const RingAttentionShape& shape = sim.problem_.shape;
+      const HeadStrides strides = attention::without_gaps(shape.rows, shape.heads, shape.dim);
+      return {.q = {own.q.data(), strides},
+              .k = {own.k.data() + sim.keys_.first, sim.keys_.strides},
+              .v = {own.v.data() + sim.values_.first, sim.values_.strides},
+              .o = {own.o.data(), strides},
+              .lse = own.lse.data(),
+              .scale = sim.problem_.scale_of_scores()};
     }
     void attend(const QueryTile& tile, int step, const Segment& segment) {
       m.compute({1e6}, tile.number);
@@ -138,13 +145,14 @@ class AttentionSim {
       for (int64_t key = 0; key < shape.rows; ++key) {
         if (!sees(form_, problem_.shape.rows * layout_.world.size(), position(rank, row), position(source, key)))
           continue;
-        const int64_t at = ((batch * shape.rows + key) * shape.kv_heads + kv_head) * shape.dim;
+        const float* const k = theirs.k.data() + element_of(keys_, batch, key, kv_head);
+        const float* const v = theirs.v.data() + element_of(values_, batch, key, kv_head);
         const float* const q = own.q.data() + ((batch * shape.rows + row) * shape.heads + head) * shape.dim;
         double score = 0;
-        for (int64_t d = 0; d < shape.dim; ++d) score += double{q[d]} * theirs.k[at + d];
+        for (int64_t d = 0; d < shape.dim; ++d) score += double{q[d]} * k[d];
         const double weight = std::exp(score * problem_.scale_of_scores());
         weights += weight;
-        for (int64_t d = 0; d < shape.dim; ++d) sum[d] += weight * theirs.v[at + d];
+        for (int64_t d = 0; d < shape.dim; ++d) sum[d] += weight * v[d];
       }
     }
     for (double& value : sum) value /= weights;
@@ -180,6 +188,7 @@ class AttentionSim {
   AttentionForm form_;
   attention::Problem problem_;
   attention::KeptLayout layout_;
+  HeadsMemory keys_, values_;
   int num_launches_ = 0;
   std::map<std::pair<int, uint64_t>, RankLaunch> launches_;
 };

@@ -20,16 +20,17 @@ enum class Lse { kWanted, kNobodyWants };
 
 class RingAttentionLaunch {
  public:
-  // The ranks are those of the World that are here.  Outputs are NaN before, and behind them stand bytes that nobody
-  // may write.
+  // The ranks are those of the World that are here.  Outputs are NaN before; nobody may write between and behind them.
   RingAttentionLaunch(World& world, const AttentionCase& at, uint64_t seed, uint64_t launch, Lse lse = Lse::kWanted)
       : first_(world.first_rank()), at_(at), data_(at, seed, launch), sinks_(data_.sinks()) {
     const RingAttentionShape& shape = at.shape;
     for (int i = 0; i < world.num_ranks(); ++i) {
-      Rank& own = ranks_.emplace_back(Rank{data_.q(first_ + i), data_.k(first_ + i), data_.v(first_ + i), {}, {}});
-      own.o = own.q;
-      own.o.bytes.resize(own.o.bytes.size() + kBehind);
-      std::memset(own.o.bytes.data(), 0xff, own.o.bytes.size());
+      const int rank = first_ + i;
+      Rank& own = ranks_.emplace_back();
+      own.q = placed(at, rank, 0, data_.q(rank));
+      own.k = placed(at, rank, 1, data_.k(rank));
+      own.v = placed(at, rank, 2, data_.v(rank));
+      own.o = poisoned(at, rank, 3, data_.q(rank));
       if (lse == Lse::kWanted) own.lse.assign(shape.batch * shape.heads * shape.rows + 1, kPoison);
     }
     for (Rank& own : ranks_) {
@@ -49,8 +50,10 @@ class RingAttentionLaunch {
   testing::AssertionResult is_right() const {
     for (size_t i = 0; i < ranks_.size(); ++i) {
       const int rank = first_ + static_cast<int>(i);
-      if (!is_clean_behind(ranks_[i])) return testing::AssertionFailure() << "rank " << rank << " wrote too much";
-      if (const auto right = data_.is_right(rank, result_of(ranks_[i]), ranks_[i].lse); !right) return right;
+      const Rank& own = ranks_[i];
+      const bool is_clean = own.o.gaps_are_untouched() && (own.lse.empty() || std::isnan(own.lse.back()));
+      if (!is_clean) return testing::AssertionFailure() << "rank " << rank << " wrote too much";
+      if (const auto right = data_.is_right(rank, values_in(own.o, data_.q(rank)), own.lse); !right) return right;
     }
     return testing::AssertionSuccess();
   }
@@ -58,8 +61,7 @@ class RingAttentionLaunch {
   // Nobody wrote a result.
   bool is_untouched() const {
     return std::ranges::all_of(ranks_, [](const Rank& own) {
-      return std::ranges::all_of(own.o.bytes, [](std::byte byte) { return byte == std::byte{0xff}; }) &&
-             std::ranges::all_of(own.lse, [](float value) { return std::isnan(value); });
+      return own.o.is_untouched() && std::ranges::all_of(own.lse, [](float value) { return std::isnan(value); });
     });
   }
 
@@ -76,24 +78,12 @@ class RingAttentionLaunch {
   std::vector<RingAttentionArgs>& args() { return args_; }
 
  private:
-  static constexpr size_t kBehind = 16;
   static constexpr float kPoison = std::numeric_limits<float>::quiet_NaN();
 
   struct Rank {
-    HeadValues q, k, v, o;
+    StridedHeads q, k, v, o;
     std::vector<float> lse;
   };
-
-  static bool is_clean_behind(const Rank& own) {
-    const auto is_poison = [](std::byte byte) { return byte == std::byte{0xff}; };
-    return std::all_of(own.o.bytes.end() - kBehind, own.o.bytes.end(), is_poison) &&
-           (own.lse.empty() || std::isnan(own.lse.back()));
-  }
-  static HeadValues result_of(const Rank& own) {
-    HeadValues result = own.o;
-    result.bytes.resize(result.bytes.size() - kBehind);
-    return result;
-  }
 
   int first_;
   AttentionCase at_;

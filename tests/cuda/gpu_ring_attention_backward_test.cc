@@ -16,6 +16,12 @@
 namespace mk::test {
 namespace {
 
+// Gradients of keys, of values and of queries with their gaps, and of sinks.
+struct StridedGradients {
+  StridedHeads dq, dk, dv;
+  std::vector<float> dsink;
+};
+
 // A launch's tensors on the GPU; gradients are NaN before.
 class GpuGradients {
  public:
@@ -24,19 +30,18 @@ class GpuGradients {
     const bool has_sinks = at.sinks == Sinks::kGiven;
     const float* const sinks = has_sinks ? tensors_.keep(data_.sinks()) : nullptr;
     for (int rank = 0; rank < world.size(); ++rank) {
-      const HeadTensor q = tensors_.keep(data_.q(rank));
-      const HeadTensor k = tensors_.keep(data_.k(rank));
+      const HeadTensor q = tensors_.keep(placed(at, rank, 0, data_.q(rank)));
       lse_.push_back(tensors_.keep(data_.lse(rank)));
       args_.push_back({.q = q,
-                       .k = k,
-                       .v = tensors_.keep(data_.v(rank)),
-                       .o = tensors_.keep(data_.o(rank)),
-                       .dout = tensors_.keep(data_.dout(rank)),
+                       .k = tensors_.keep(placed(at, rank, 1, data_.k(rank))),
+                       .v = tensors_.keep(placed(at, rank, 2, data_.v(rank))),
+                       .o = tensors_.keep(placed(at, rank, 3, data_.o(rank))),
+                       .dout = tensors_.keep(placed(at, rank, 4, data_.dout(rank))),
                        .lse = lse_.back(),
                        .sink = sinks,
-                       .dq = tensors_.poison_like(q),
-                       .dk = tensors_.poison_like(k),
-                       .dv = tensors_.poison_like(k),
+                       .dq = tensors_.keep(poisoned(at, rank, 5, data_.q(rank))),
+                       .dk = tensors_.keep(poisoned(at, rank, 6, data_.k(rank))),
+                       .dv = tensors_.keep(poisoned(at, rank, 7, data_.v(rank))),
                        .dsink = has_sinks ? static_cast<float*>(tensors_.poison(4 * q.heads)) : nullptr,
                        .stream = world.rank_stream(rank)});
     }
@@ -69,20 +74,27 @@ class GpuGradients {
     }
   }
 
-  AttentionGradients gradients(int rank) const {
+  StridedGradients gradients(int rank) const {
     const RingAttentionBackwardArgs& own = args_[rank];
-    return {tensors_.values(own.dq, data_.q(rank)), tensors_.values(own.dk, data_.k(rank)),
-            tensors_.values(own.dv, data_.k(rank)),
+    return {tensors_.now(own.dq, poisoned(at_, rank, 5, data_.q(rank))),
+            tensors_.now(own.dk, poisoned(at_, rank, 6, data_.k(rank))),
+            tensors_.now(own.dv, poisoned(at_, rank, 7, data_.v(rank))),
             own.dsink == nullptr ? std::vector<float>() : tensors_.floats(own.dsink, own.q.heads)};
   }
   testing::AssertionResult is_right() const {
-    return each_rank_is_right(static_cast<int>(args_.size()),
-                              [&](int rank) { return data_.is_right(rank, gradients(rank)); });
+    return each_rank_is_right(static_cast<int>(args_.size()), [&](int rank) -> testing::AssertionResult {
+      const StridedGradients seen = gradients(rank);
+      if (!seen.dq.gaps_are_untouched() || !seen.dk.gaps_are_untouched() || !seen.dv.gaps_are_untouched()) {
+        return testing::AssertionFailure() << "rank " << rank << " wrote into gaps";
+      }
+      return data_.is_right(rank, {values_in(seen.dq, data_.q(rank)), values_in(seen.dk, data_.k(rank)),
+                                   values_in(seen.dv, data_.v(rank)), seen.dsink});
+    });
   }
   bool has_the_bits_of(const GpuGradients& other) const {
     for (int rank = 0; rank < static_cast<int>(args_.size()); ++rank) {
-      const AttentionGradients own = gradients(rank);
-      const AttentionGradients theirs = other.gradients(rank);
+      const StridedGradients own = gradients(rank);
+      const StridedGradients theirs = other.gradients(rank);
       if (own.dq.bytes != theirs.dq.bytes || own.dk.bytes != theirs.dk.bytes || own.dv.bytes != theirs.dv.bytes ||
           !have_same_bits(own.dsink, theirs.dsink)) {
         return false;
@@ -171,6 +183,22 @@ TEST_P(GpuAttentionBackward, PackedSequencesAreRight) {
       if (turn % 2 == 0) at.sinks = Sinks::kGiven;
       EXPECT_TRUE(differentiates_on_gpu(world, at, 2, seed_of(turn, packing)));
     }
+  }
+}
+
+// Views of larger tensors; sequences of a batch and packed ones.
+TEST_P(GpuAttentionBackward, TensorsWithGapsAreRight) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(shape);
+  constexpr RingAttentionShape kWithGaps[] = {{2, 37, 4, 2, 128, DType::kFp16}, {2, 65, 4, 2, 64, DType::kBf16}};
+  int turn = shape.size();
+  for (const HeadsLie lie : kHeadsLies) {
+    AttentionCase at = gpu_case(shape, order, kWithGaps[++turn % std::size(kWithGaps)]);
+    at.form.mask.kind = turn % 4 < 2 ? MaskKind::kFull : MaskKind::kCausal;
+    at.form.packing = turn % 3;
+    if (at.form.packing != 0) at.shape.batch = 1;
+    at.lie = lie;
+    EXPECT_TRUE(differentiates_on_gpu(world, at, 2, seed_of(turn, 1))) << name_of(lie);
   }
 }
 

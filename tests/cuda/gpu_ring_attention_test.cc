@@ -21,11 +21,11 @@ class GpuAttentionLaunch {
       : at_(at), data_(at, seed, launch), tensors_(world.state().device()) {
     const float* const sinks = at.sinks == Sinks::kGiven ? tensors_.keep(data_.sinks()) : nullptr;
     for (int rank = 0; rank < world.size(); ++rank) {
-      const HeadTensor q = tensors_.keep(data_.q(rank));
+      const HeadTensor q = tensors_.keep(placed(at, rank, 0, data_.q(rank)));
       args_.push_back({.q = q,
-                       .k = tensors_.keep(data_.k(rank)),
-                       .v = tensors_.keep(data_.v(rank)),
-                       .o = tensors_.poison_like(q),
+                       .k = tensors_.keep(placed(at, rank, 1, data_.k(rank))),
+                       .v = tensors_.keep(placed(at, rank, 2, data_.v(rank))),
+                       .o = tensors_.keep(poisoned(at, rank, 3, data_.q(rank))),
                        .lse = static_cast<float*>(tensors_.poison(4 * q.batch * q.rows * q.heads)),
                        .sink = sinks,
                        .stream = world.rank_stream(rank)});
@@ -43,14 +43,18 @@ class GpuAttentionLaunch {
     }
   }
 
-  HeadValues o(int rank) const { return tensors_.values(args_[rank].o, data_.q(rank)); }
+  StridedHeads o(int rank) const { return tensors_.now(args_[rank].o, poisoned(at_, rank, 3, data_.q(rank))); }
+  std::vector<RingAttentionArgs>& args() { return args_; }
   std::vector<float> lse(int rank) const {
     const HeadTensor& q = args_[rank].q;
     return tensors_.floats(args_[rank].lse, q.batch * q.rows * q.heads);
   }
   testing::AssertionResult is_right() const {
-    return each_rank_is_right(static_cast<int>(args_.size()),
-                              [&](int rank) { return data_.is_right(rank, o(rank), lse(rank)); });
+    return each_rank_is_right(static_cast<int>(args_.size()), [&](int rank) -> testing::AssertionResult {
+      const StridedHeads seen = o(rank);
+      if (!seen.gaps_are_untouched()) return testing::AssertionFailure() << "rank " << rank << " wrote into gaps";
+      return data_.is_right(rank, values_in(seen, data_.q(rank)), lse(rank));
+    });
   }
   bool has_the_bits_of(const GpuAttentionLaunch& other) const {
     for (int rank = 0; rank < static_cast<int>(args_.size()); ++rank) {
@@ -139,6 +143,22 @@ TEST_P(GpuAttention, PackedSequencesAreRight) {
   }
 }
 
+// Views of larger tensors; sequences of a batch and packed ones.
+TEST_P(GpuAttention, TensorsWithGapsAreRight) {
+  MK_NEEDS_GPU();
+  World world = gpu_world(shape);
+  constexpr RingAttentionShape kWithGaps[] = {{2, 37, 4, 2, 128, DType::kFp16}, {3, 65, 4, 2, 64, DType::kBf16}};
+  int turn = shape.size();
+  for (const HeadsLie lie : kHeadsLies) {
+    AttentionCase at = gpu_case(shape, order, kWithGaps[++turn % std::size(kWithGaps)]);
+    at.form.mask.kind = turn % 4 < 2 ? MaskKind::kFull : MaskKind::kCausal;
+    at.form.packing = turn % 3;
+    if (at.form.packing != 0) at.shape.batch = 1;
+    at.lie = lie;
+    EXPECT_TRUE(runs_right(world, at, 2, seed_of(turn, 1))) << name_of(lie);
+  }
+}
+
 // Every shape with masks that all engine configurations serve.
 TEST(GpuAttentionShapes, AreRight) {
   MK_NEEDS_GPU();
@@ -187,6 +207,16 @@ TEST_P(GpuAttention, ManyLaunchesInARowAreRight) {
   world.synchronize();
   EXPECT_TRUE(first.is_right());
   EXPECT_TRUE(last.is_right());
+}
+
+TEST(GpuAttentionBadInput, StridesThatTmaWouldNotTakeAreNamed) {
+  MK_NEEDS_GPU();
+  World world = gpu_world({1, 2});
+  const AttentionCase at = gpu_case({1, 2}, SequenceOrder::kContiguous, {2, 20, 4, 2, 64, DType::kBf16});
+  GpuAttentionLaunch launch(world, at, 1, 0);
+  launch.args()[1].k.strides = {4096, 132};
+  EXPECT_TRUE(refuses({"k of rank 1 has a row stride of 264 bytes", "multiple of 16"}, [&] { launch.enqueue(world); }));
+  EXPECT_TRUE(runs_right(world, at, 1, 1));
 }
 
 TEST(GpuAttentionFault, ARankThatNeverStartsIsNamedAndANewWorldWorks) {

@@ -19,11 +19,7 @@ class GpuTensors {
     device_.upload(buffer.as<void>(), data, bytes);
     return buffer.as<void>();
   }
-  HeadTensor keep(HeadValues values) {
-    HeadTensor tensor = values.view();
-    tensor.data = keep(values.bytes.data(), values.bytes.size());
-    return tensor;
-  }
+  HeadTensor keep(const StridedHeads& heads) { return heads.view(keep(heads.bytes.data(), heads.bytes.size())); }
   float* keep(const std::vector<float>& values) {
     return static_cast<float*>(keep(values.data(), values.size() * sizeof(float)));
   }
@@ -32,15 +28,11 @@ class GpuTensors {
     const std::vector<std::byte> ones(bytes, std::byte{0xff});
     return keep(ones.data(), bytes);
   }
-  HeadTensor poison_like(const HeadTensor& tensor) {
-    HeadTensor like = tensor;
-    like.data = poison(2 * tensor.batch * tensor.rows * tensor.heads * tensor.dim);
-    return like;
-  }
 
-  // `like` with what is in the tensor now.
-  HeadValues values(const HeadTensor& tensor, HeadValues like) const {
-    device_.download(like.bytes.data(), tensor.data, like.bytes.size());
+  // `like` with what is in its memory now, where `tensor` is the view of it.
+  StridedHeads now(const HeadTensor& tensor, StridedHeads like) const {
+    const auto before = static_cast<std::byte*>(like.view().data) - like.bytes.data();
+    device_.download(like.bytes.data(), static_cast<std::byte*>(tensor.data) - before, like.bytes.size());
     return like;
   }
   std::vector<float> floats(const float* data, size_t count) const {

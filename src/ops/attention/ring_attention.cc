@@ -83,21 +83,22 @@ RankView view_of(const runtime::Plan& plan, int rank, const RingAttentionArgs& a
 }
 
 Operands operands_of(const Problem& problem, const RingAttentionArgs& args) {
-  return {args.q.data, args.k.data, args.v.data, args.o.data, args.lse, args.sink, problem.scale_of_scores()};
+  return {head_view(args.q), head_view(args.k), head_view(args.v),        head_view(args.o),
+          args.lse,          args.sink,         problem.scale_of_scores()};
 }
 
-// The plan outlives its launches, and so does its layout.
+// The plan outlives its launches, and so does what its layout points to.
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
                  const RingAttentionArgs& args) {
   const RankView view = view_of(plan, rank, args);
-  const auto& layout = plan.layout<KeptLayout>();
+  const auto layout = layout_for<KeptLayout>(plan, args);
   const Operands operands = operands_of(problem, args);
   const DType dtype = problem.shape.dtype;
   if (world.device().kind() == DeviceKind::kCuda) {
     const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
     return launch_gpu(layout.on_device(), view, plan, operands, dtype, stream);
   }
-  launch_on_host(world, view, layout.roles, [&layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
+  launch_on_host(world, view, layout.roles, [layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
     switch (dtype) {
       case DType::kBf16: return work_on_host<Bf16>(m, layout, post, operands);
       case DType::kFp16: return work_on_host<Fp16>(m, layout, post, operands);

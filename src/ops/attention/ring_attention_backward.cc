@@ -30,8 +30,18 @@ runtime::PlanSpec spec_of(const KeptBackwardLayout& layout) {
 }
 
 BackwardOperands operands_of(const Problem& problem, const RingAttentionBackwardArgs& args) {
-  return {args.q.data, args.k.data,  args.v.data,  args.o.data,  args.dout.data, args.lse,
-          args.sink,   args.dq.data, args.dk.data, args.dv.data, args.dsink,     problem.scale_of_scores()};
+  return {.q = head_view(args.q),
+          .k = head_view(args.k),
+          .v = head_view(args.v),
+          .o = head_view(args.o),
+          .dout = head_view(args.dout),
+          .lse = args.lse,
+          .sink = args.sink,
+          .dq = head_view(args.dq),
+          .dk = head_view(args.dk),
+          .dv = head_view(args.dv),
+          .dsink = args.dsink,
+          .scale = problem.scale_of_scores()};
 }
 
 template <class T>
@@ -96,20 +106,20 @@ runtime::Plan& backward_plan_for(runtime::WorldState& world, const Problem& prob
   });
 }
 
-// The plan outlives its launches, and so does its layout.
+// The plan outlives its launches, and so does what its layout points to.
 void launch_backward_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
                           const RingAttentionBackwardArgs& args) {
   RankView view = plan.view(rank);
   const void* const inputs[] = {args.q.data, args.k.data, args.v.data};
   for (int i = 0; i < 3; ++i) view.windows.inputs[i] = static_cast<const std::byte*>(inputs[i]);
-  const auto& layout = plan.layout<KeptBackwardLayout>();
+  const auto layout = layout_for<KeptBackwardLayout>(plan, args);
   const BackwardOperands operands = operands_of(problem, args);
   const DType dtype = problem.shape.dtype;
   if (world.device().kind() == DeviceKind::kCuda) {
     const Stream stream = runtime::is_default(args.stream) ? world.device().stream(rank) : args.stream;
     return launch_backward_gpu(layout.on_device(), view, plan, operands, dtype, stream);
   }
-  launch_on_host(world, view, layout.roles, [&layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
+  launch_on_host(world, view, layout.roles, [layout, operands, dtype](cpu::CpuMachine& m, const Post& post) {
     switch (dtype) {
       case DType::kBf16: return work_on_host<Bf16>(m, layout, post, operands);
       case DType::kFp16: return work_on_host<Fp16>(m, layout, post, operands);

@@ -27,9 +27,8 @@ class BackwardHostBody {
   void note(const QueryBlock& block) {
     const Notes notes = notes_of(block);
     for (int64_t row = 0; row < block.rows.count; ++row) {
-      const int64_t at = query_offset(block, row);
       notes.lse[row] = operands_.lse[lse_offset(block) + row];
-      notes.delta[row] = dot(static_cast<const T*>(operands_.o) + at, static_cast<const T*>(operands_.dout) + at);
+      notes.delta[row] = dot(row_of(operands_.o, block, row), row_of(operands_.dout, block, row));
     }
   }
 
@@ -74,7 +73,7 @@ class BackwardHostBody {
   void finish_queries(const QueryBlock& block) {
     const float* const sums = floats_at(layout_.query_sums_at(rank_, block.number));
     for (int64_t row = 0; row < block.rows.count; ++row) {
-      T* const to = static_cast<T*>(operands_.dq) + query_offset(block, row);
+      T* const to = row_of(operands_.dq, block, row);
       for (int i = 0; i < layout_.dim; ++i) to[i] = from_float<T>(operands_.scale * sums[row * layout_.dim + i]);
     }
   }
@@ -112,17 +111,16 @@ class BackwardHostBody {
     return {first, first + layout_.tile_rows};
   }
   float* floats_at(const Place& place) const { return reinterpret_cast<float*>(resolve_(place)); }
-  int64_t key_stride() const { return int64_t{layout_.kv_heads} * layout_.dim; }
-  int64_t query_offset(const QueryBlock& block, int64_t row) const {
-    const int64_t token = block.batch * layout_.rows + block.rows.first + row;
-    return (token * layout_.heads + block.head) * layout_.dim;
+  static T* row_of(const HeadView& tensor, const QueryBlock& block, int64_t row) {
+    return tensor.at<T>(block.batch, block.rows.first + row, block.head);
   }
   int64_t lse_offset(const QueryBlock& block) const {
     return (int64_t{block.batch} * layout_.heads + block.head) * layout_.rows + block.rows.first;
   }
   const T* key_row(Half half, int64_t key) const {
+    const HeadStrides strides = layout_.key_strides(half, step_);
     const Place first = layout_.keys_at(half, rank_, step_, tile_.batch, tile_.rows.first);
-    return reinterpret_cast<const T*>(resolve_(first)) + key * key_stride() + tile_.kv_head * layout_.dim;
+    return reinterpret_cast<const T*>(resolve_(first)) + offset_in(strides, 0, key, tile_.kv_head);
   }
   float dot(const T* a, const T* b) const {
     float sum = 0;
@@ -132,8 +130,8 @@ class BackwardHostBody {
 
   void add_pair(const QueryBlock& block, int64_t row, int64_t key, float lse, float delta) {
     const int dim = layout_.dim;
-    const T* const q = static_cast<const T*>(operands_.q) + query_offset(block, row);
-    const T* const dout = static_cast<const T*>(operands_.dout) + query_offset(block, row);
+    const T* const q = row_of(operands_.q, block, row);
+    const T* const dout = row_of(operands_.dout, block, row);
     const T* const k = key_row(Half::kKeys, key);
     const float weight = std::exp(dot(q, k) * operands_.scale - lse);
     const float rounded = to_float(from_float<T>(weight));
@@ -148,9 +146,9 @@ class BackwardHostBody {
   // The gradient of a key's score is that of the scaled score times the scale.
   void round_keys(Half half, const HeadRow& first, int64_t rows, const float* sums) const {
     const float scale = half == Half::kKeys ? operands_.scale : 1;
-    T* const to = static_cast<T*>(half == Half::kKeys ? operands_.dk : operands_.dv);
+    const HeadView& to = half == Half::kKeys ? operands_.dk : operands_.dv;
     for (int64_t row = 0; row < rows; ++row) {
-      T* const out = to + (first.batch * layout_.rows + first.row + row) * key_stride() + first.kv_head * layout_.dim;
+      T* const out = to.at<T>(first.batch, first.row + row, first.kv_head);
       for (int i = 0; i < layout_.dim; ++i) out[i] = from_float<T>(scale * sums[row * layout_.dim + i]);
     }
   }

@@ -12,6 +12,7 @@
 #include "core/crew.h"
 #include "ops/attention/ring_attention_backward_params.cuh"
 #include "ops/attention/ring_attention_backward_protocol.h"
+#include "ops/attention/ring_attention_maps.cuh"
 #include "target/sm90/attention_backward_add.cuh"
 #include "target/sm90/attention_backward_load.cuh"
 #include "target/sm90/attention_backward_rows.cuh"
@@ -27,11 +28,9 @@ template <class Element, class Pace>
 __device__ sm90::KeyVisit key_visit(const BackwardParams<Element, Pace>& p, const KeyTile& tile, int step) {
   const BackwardLayout& layout = p.layout;
   const KeyMaps& maps = step == 0 ? p.own : layout.is_rail_step(step) ? p.rail : p.local;
-  const int slot = step == 0 ? 0 : layout.slot_of(step);
-  const int part = (slot * 2 * layout.batch + tile.batch) * layout.pieces() + tile.piece;
-  sm90::KeyVisit visit{.tile = {&maps.k, &maps.v, part, tile.kv_head,
-                                static_cast<int>(tile.rows.first - tile.piece * layout.piece_rows()),
-                                static_cast<int>(tile.rows.count), static_cast<int>(tile.position)},
+  const MappedRows rows = mapped_rows(layout, step, tile.batch, tile.piece, tile.rows.first);
+  sm90::KeyVisit visit{.tile = {&maps.k, &maps.v, rows.batch, tile.kv_head, rows.row, static_cast<int>(tile.rows.count),
+                                static_cast<int>(tile.position)},
                        .id = int64_t{step} << 32 | tile.number};
   if (layout.collects()) {
     const HeadRow first{tile.batch, tile.kv_head, tile.rows.first};
@@ -64,14 +63,13 @@ __device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p
     const auto segment_of = [&](int i) {
       const int piece = pieces - 1 - i;
       const Range positions = layout.queries_for(rank, piece, tile);
-      return sm90::QuerySegment{
-          tile.batch * pieces + piece,
-          head,
-          static_cast<int>(layout.row_of(rank, piece, positions.first) - piece * layout.piece_rows()),
-          static_cast<int>(positions.count),
-          static_cast<int>(positions.first),
-          layout.first_block(rank, tile.batch, head, piece) +
-              (positions.count > 0 ? layout.block_of(rank, piece, positions.first) : 0)};
+      return sm90::QuerySegment{tile.batch,
+                                head,
+                                static_cast<int>(layout.row_of(rank, piece, positions.first)),
+                                static_cast<int>(positions.count),
+                                static_cast<int>(positions.first),
+                                layout.first_block(rank, tile.batch, head, piece) +
+                                    (positions.count > 0 ? layout.block_of(rank, piece, positions.first) : 0)};
     };
     const auto turn_of = [&](int number) {
       const int* const words = p.template resolve<const int>(layout.turns_at(rank, number));
@@ -147,16 +145,15 @@ class RowsBody {
   __device__ explicit RowsBody(const BackwardParams<Element, Pace>& params) : p_(params) {}
 
   __device__ void note(const QueryBlock& block) {
-    const int64_t at = p_.query_offset(block);
     const int64_t head = int64_t{block.batch} * p_.layout.heads + block.head;
-    sm90::note_rows<Config, Element>({p_.o + at, p_.row_elements()}, {p_.dout + at, p_.row_elements()},
-                                     p_.lse + head * p_.layout.rows + block.rows.first,
-                                     static_cast<int>(block.rows.count), notes()[block.number]);
+    sm90::note_rows<Config, Element>(
+        {p_.first_of(p_.o, block), p_.o.strides.row}, {p_.first_of(p_.dout, block), p_.dout.strides.row},
+        p_.lse + head * p_.layout.rows + block.rows.first, static_cast<int>(block.rows.count), notes()[block.number]);
     note_turns(block);
   }
   __device__ void finish_queries(const QueryBlock& block) {
     const float* const sums = p_.template resolve<const float>(p_.layout.query_sums_at(p_.view.rank, block.number));
-    sm90::store_query_gradients<Config>(sums, p_.scale, p_.dq + p_.query_offset(block), p_.row_elements(),
+    sm90::store_query_gradients<Config>(sums, p_.scale, p_.first_of(p_.dq, block), p_.dq.strides.row,
                                         static_cast<int>(block.rows.count));
   }
   // Each lane some rows, over batches and blocks in their order; then lanes in pairs.

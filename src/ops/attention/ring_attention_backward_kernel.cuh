@@ -75,21 +75,22 @@ BackwardParams<Element, Pace> make_backward_params(const BackwardLayout& layout,
                                                    const runtime::Plan& plan, const BackwardOperands& of, DType dtype,
                                                    const typename Pace::Setting& pace) {
   BackwardParams<Element, Pace> params{.view = view, .layout = layout};
-  params.q = rows_map(layout, layout.heads, of.q, dtype, layout.batch * layout.pieces(), Config::kQueries);
-  params.g = rows_map(layout, layout.heads, of.dout, dtype, layout.batch * layout.pieces(), Config::kQueries);
+  params.q = rows_map(layout, layout.heads, of.q, dtype, Config::kQueries);
+  params.g = rows_map(layout, layout.heads, of.dout, dtype, Config::kQueries);
   const KeyMapsOfRank keys = key_maps_of(layout, view, plan, of.k, of.v, dtype, Config::kKeys);
   params.own = keys.own;
   params.rail = keys.rail;
   params.local = keys.local;
-  params.o = static_cast<const Element*>(of.o);
-  params.dout = static_cast<const Element*>(of.dout);
+  params.o = of.o;
+  params.dout = of.dout;
   params.lse = of.lse;
   params.sink = of.sink;
-  params.dq = static_cast<Element*>(of.dq);
+  params.dq = of.dq;
   params.dsink = of.dsink;
-  const int64_t row = int64_t{layout.kv_heads} * layout.dim;
-  params.gradients = {static_cast<Element*>(of.dk), static_cast<Element*>(of.dv), layout.piece_rows() * row, row,
-                      layout.dim};
+  const auto gradients_of = [](const HeadView& to) -> sm90::HeadGradients<Element> {
+    return {to.at<Element>(0, 0, 0), to.strides.batch, to.strides.row, to.strides.head};
+  };
+  params.gradients = {gradients_of(of.dk), gradients_of(of.dv)};
   params.mask = engine_mask(layout);
   params.scale = of.scale;
   params.score_scale = of.scale * sm90::kLog2E;

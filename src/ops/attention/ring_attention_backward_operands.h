@@ -2,19 +2,21 @@
 // ops/attention/ring_attention_backward_operands.h — what a launch of one rank's backward pass brings.
 #pragma once
 
+#include "ops/attention/head_strides.h"
+
 namespace mk::attention {
 
 struct BackwardOperands {
-  const void* q = nullptr;
-  const void* k = nullptr;
-  const void* v = nullptr;
-  const void* o = nullptr;
-  const void* dout = nullptr;
+  HeadView q;
+  HeadView k;
+  HeadView v;
+  HeadView o;
+  HeadView dout;
   const float* lse = nullptr;
   const float* sink = nullptr;  // or null
-  void* dq = nullptr;
-  void* dk = nullptr;
-  void* dv = nullptr;
+  HeadView dq;
+  HeadView dk;
+  HeadView dv;
   float* dsink = nullptr;  // or null
   float scale = 1;
 };

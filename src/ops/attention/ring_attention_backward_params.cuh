@@ -17,18 +17,18 @@ template <class Element, class Pace>
 struct BackwardParams {
   RankView view;
   BackwardLayout layout;
-  CUtensorMap q;  // (column, row of a piece, head, part); a part is a piece of a batch
-  CUtensorMap g;  // of dout, likewise
+  CUtensorMap q;
+  CUtensorMap g;  // of dout
   KeyMaps own;
   KeyMaps rail;
   KeyMaps local;
-  const Element* o = nullptr;
-  const Element* dout = nullptr;
+  HeadView o;
+  HeadView dout;
   const float* lse = nullptr;
   const float* sink = nullptr;
-  Element* dq = nullptr;
+  HeadView dq;
   float* dsink = nullptr;
-  sm90::KeyGradients<Element> gradients;  // the result; a batch is a part
+  sm90::KeyGradients<Element> gradients;  // the result
   sm90::AttentionMask mask;
   float scale = 1;        // of the softmax
   float score_scale = 1;  // times log2 e
@@ -38,10 +38,9 @@ struct BackwardParams {
   __device__ T* resolve(const Place& place) const {
     return reinterpret_cast<T*>(view.windows.resolve(view.world, place));
   }
-  // Of a block's queries, in the caller's tensors.
-  __device__ int64_t row_elements() const { return int64_t{layout.heads} * layout.dim; }
-  __device__ int64_t query_offset(const QueryBlock& block) const {
-    return (block.batch * layout.rows + block.rows.first) * row_elements() + block.head * layout.dim;
+  // The first of a block's queries in a caller's tensor.
+  __device__ static Element* first_of(const HeadView& tensor, const QueryBlock& block) {
+    return tensor.at<Element>(block.batch, block.rows.first, block.head);
   }
 };
 

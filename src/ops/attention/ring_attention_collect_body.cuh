@@ -20,9 +20,8 @@ class CollectBody {
     m_.finish_copies();
     const BackwardLayout& layout = p_.layout;
     const auto* const from = p_.template resolve<const float4>(layout.collected_at(half, p_.view.rank, 0, first));
-    const auto& to = p_.gradients;
-    const int64_t token = first.batch * layout.rows + first.row;
-    Element* const out = (half == Half::kKeys ? to.dk : to.dv) + token * to.of_row + first.kv_head * to.of_head;
+    const auto& to = half == Half::kKeys ? p_.gradients.dk : p_.gradients.dv;
+    Element* const out = to.at(first.batch, first.row, first.kv_head);
     const float by = half == Half::kKeys ? p_.scale : 1;
     const int vectors = layout.dim / 8;  // of a row
     const int all = static_cast<int>(rows) * vectors;

@@ -50,18 +50,12 @@ class HostBody {
   }
 
   void attend(const QueryTile& tile, int step, const Segment& segment) {
-    const int64_t head_elements = int64_t{tile.head / (layout_.heads / layout_.kv_heads)} * layout_.dim;
-    const auto rows_at = [&](Half half) {
-      return reinterpret_cast<const T*>(resolve_(layout_.keys_at(half, rank_, step, tile.batch, segment.rows.first))) +
-             head_elements;
-    };
-    const T* const keys = rows_at(Half::kKeys);
-    const T* const values = rows_at(Half::kValues);
+    const KeyRows keys = rows_at(Half::kKeys, tile, step, segment);
+    const KeyRows values = rows_at(Half::kValues, tile, step, segment);
     for (int64_t first = 0; first < segment.rows.count; first += kBlock) {
       const int count = static_cast<int>(std::min<int64_t>(kBlock, segment.rows.count - first));
       for (int64_t row = 0; row < tile.rows.count; ++row) {
-        attend_block(tile.position + row, segment.position + first, count, row, keys + first * key_stride(),
-                     values + first * key_stride());
+        attend_block(tile.position + row, segment.position + first, count, row, keys.from(first), values.from(first));
       }
     }
   }
@@ -71,7 +65,7 @@ class HostBody {
     for (int64_t row = 0; row < tile.rows.count; ++row) {
       if (operands_.sink != nullptr) add_sink(row, operands_.sink[tile.head]);
       const float sum = sums_[row];
-      T* const o = static_cast<T*>(operands_.o) + query_offset(tile, row);
+      T* const o = operands_.o.at<T>(tile.batch, tile.rows.first + row, tile.head);
       for (int i = 0; i < dim; ++i) o[i] = from_float<T>(sum > 0 ? results_[row * dim + i] / sum : 0.0f);
       if (operands_.lse == nullptr) continue;
       const int64_t head = int64_t{tile.batch} * layout_.heads + tile.head;
@@ -82,23 +76,33 @@ class HostBody {
  private:
   static constexpr float kNoScore = -std::numeric_limits<float>::infinity();
 
-  int64_t key_stride() const { return int64_t{layout_.kv_heads} * layout_.dim; }
-  int64_t query_offset(const QueryTile& tile, int64_t row) const {
-    const int64_t token = tile.batch * layout_.rows + tile.rows.first + row;
-    return (token * layout_.heads + tile.head) * layout_.dim;
+  // Of a head's keys or values.
+  struct KeyRows {
+    const T* first;
+    int64_t stride;
+
+    const T* row(int64_t i) const { return first + i * stride; }
+    KeyRows from(int64_t i) const { return {row(i), stride}; }
+  };
+  KeyRows rows_at(Half half, const QueryTile& tile, int step, const Segment& segment) const {
+    const HeadStrides strides = layout_.key_strides(half, step);
+    const int64_t head = tile.head / (layout_.heads / layout_.kv_heads);
+    const Place first = layout_.keys_at(half, rank_, step, tile.batch, segment.rows.first);
+    return {reinterpret_cast<const T*>(resolve_(first)) + head * strides.head, strides.row};
   }
   float* state_of(const QueryTile& tile) { return reinterpret_cast<float*>(resolve_(layout_.state_at(rank_, tile))); }
 
   void load_queries(const QueryTile& tile) {
     queries_.resize(tile.rows.count * layout_.dim);
     for (int64_t row = 0; row < tile.rows.count; ++row) {
-      const T* const q = static_cast<const T*>(operands_.q) + query_offset(tile, row);
+      const T* const q = operands_.q.at<const T>(tile.batch, tile.rows.first + row, tile.head);
       for (int i = 0; i < layout_.dim; ++i) queries_[row * layout_.dim + i] = to_float(q[i]) * operands_.scale;
     }
   }
 
   // Keys of `count` positions from `first` on, for one row, whose query is at `position`.
-  void attend_block(int64_t position, int64_t first, int count, int64_t row, const T* keys, const T* values) {
+  void attend_block(int64_t position, int64_t first, int count, int64_t row, const KeyRows& keys,
+                    const KeyRows& values) {
     const int dim = layout_.dim;
     const float* const query = queries_.data() + row * dim;
     float scores[kBlock];
@@ -107,7 +111,7 @@ class HostBody {
       scores[i] = kNoScore;
       if (!layout_.mask.sees(position, first + i)) continue;
       float score = 0;
-      for (int d = 0; d < dim; ++d) score += query[d] * to_float(keys[i * key_stride() + d]);
+      for (int d = 0; d < dim; ++d) score += query[d] * to_float(keys.row(i)[d]);
       scores[i] = score;
       most = std::max(most, score);
     }
@@ -118,7 +122,7 @@ class HostBody {
       if (scores[i] == kNoScore) continue;
       const float weight = std::exp(scores[i] - most);
       sums_[row] += weight;
-      for (int d = 0; d < dim; ++d) results[d] += weight * to_float(values[i * key_stride() + d]);
+      for (int d = 0; d < dim; ++d) results[d] += weight * to_float(values.row(i)[d]);
     }
   }
 

@@ -111,16 +111,14 @@ template <class Config, class Element, class Pace>
 Params<Element, Pace> make_params(const Layout& layout, const RankView& view, const runtime::Plan& plan,
                                   const Operands& of, DType dtype, const typename Pace::Setting& pace) {
   Params<Element, Pace> params{.view = view, .layout = layout};
-  const int64_t row = int64_t{layout.heads} * layout.dim;
-  const sm90::TensorView q{
-      of.q, dtype, 4, {layout.dim, layout.rows, layout.heads, layout.batch}, {1, row, layout.dim, layout.rows * row}};
-  params.q = sm90::make_tensor_map(q, {{64, Config::kTileM, 1, 1}});
+  params.q = rows_map(layout, layout.heads, of.q, dtype, Config::kTileM);
   const KeyMapsOfRank keys = key_maps_of(layout, view, plan, of.k, of.v, dtype, Config::kTileN);
   params.own = keys.own;
   params.rail = keys.rail;
   params.local = keys.local;
-  params.output = {static_cast<Element*>(of.o), layout.rows * row, row,     layout.dim, of.lse,
-                   layout.heads * layout.rows,  layout.rows,       of.sink, nullptr};
+  const HeadStrides& o = of.o.strides;
+  params.output = {of.o.at<Element>(0, 0, 0),  o.batch,     o.row,   o.head, of.lse,
+                   layout.heads * layout.rows, layout.rows, of.sink, nullptr};
   if (layout.world.size() > 1) {
     params.output.states = reinterpret_cast<float4*>(plan.window(kStateWindow, view.rank));
   }

@@ -38,6 +38,7 @@ KeptLayout make_layout(const Problem& problem, const Cut& cut, const Roster& rol
   layout.heads_together = static_cast<int>(std::min<int64_t>(cut.heads_together, shape.batch * shape.heads));
   layout.local_slots = std::min(cut.slots, (world.ranks - 1) * world.nodes);
   layout.rail_slots = std::min(cut.slots, world.nodes - 1);
+  layout.own_keys = layout.own_values = without_gaps(shape.rows, shape.kv_heads, shape.dim);
   layout.roles = roles;
   return layout;
 }

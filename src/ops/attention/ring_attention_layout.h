@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // ops/attention/ring_attention_layout.h — how attention over many ranks is cut, and where its data lies.
 //
-// Layout is plain data and pure functions: protocol, kernels, ledger and tests all read it.
+// Layout is plain data and pure functions: protocol, kernels, ledger and tests all read it.  A plan has one; a launch
+// has a copy with the strides of its rank's own keys and values.
 //
 //   tile    rows of one piece, batch and query head: what a compute worker has in hand
 //   part    rows of one piece and batch with all heads, of keys and of values: what a worker moves at once
@@ -26,6 +27,7 @@
 #include "core/world_shape.h"
 #include "ops/attention/attention_positions.h"
 #include "ops/attention/attention_spans.h"
+#include "ops/attention/head_strides.h"
 #include "ops/attention/kept_layout.h"
 #include "ops/attention/ring_attention_problem.h"
 
@@ -42,6 +44,9 @@ constexpr uint32_t kStateWindow = kFirstOperatorWindow + 3;  // results of tiles
 
 // Keys or values.
 enum class Half { kKeys, kValues };
+
+// What does not follow the other in a batch of a rank's own keys or values.
+enum class Gaps { kNone, kBetweenRows, kBetweenHeads };
 
 // Rows of queries: `rows` are rows of the rank, the first of them at `position`.
 struct QueryTile {
@@ -93,6 +98,8 @@ struct Layout {
   int heads_together = 1;  // whose tiles are visited side by side
   int local_slots = 0;
   int rail_slots = 0;
+  HeadStrides own_keys;  // of the launch
+  HeadStrides own_values;
   Roster roles;
 
   // ---- positions ----
@@ -198,8 +205,17 @@ struct Layout {
   MK_HD constexpr int64_t row_offset(int of_batch, int64_t row) const {
     return (of_batch * rows + row) * key_row_bytes();
   }
-  MK_HD constexpr Place input_at(Half half, int rank, int of_batch, int64_t row) const {
-    return {half == Half::kKeys ? kKeysInput : kValuesInput, rank, static_cast<uint64_t>(row_offset(of_batch, row))};
+  MK_HD constexpr const HeadStrides& own_strides(Half half) const {
+    return half == Half::kKeys ? own_keys : own_values;
+  }
+  MK_HD constexpr Place input_at(Half half, int rank, int of_batch, int64_t row, int kv_head = 0) const {
+    const int64_t at = offset_in(own_strides(half), of_batch, row, kv_head);
+    return {half == Half::kKeys ? kKeysInput : kValuesInput, rank, static_cast<uint64_t>(at * element_bytes)};
+  }
+  MK_HD constexpr Gaps gaps_of(Half half) const {
+    const HeadStrides& of = own_strides(half);
+    if (of.head != dim) return Gaps::kBetweenHeads;
+    return of.row == int64_t{kv_heads} * dim ? Gaps::kNone : Gaps::kBetweenRows;
   }
   MK_HD constexpr Place staged_at(Half half, int rank, int of_batch, int64_t row) const {
     return in_slot(kStagedWindow, 0, half, rank, of_batch, row);
@@ -208,6 +224,10 @@ struct Layout {
   MK_HD constexpr Place keys_at(Half half, int rank, int step, int of_batch, int64_t row) const {
     if (step == 0) return input_at(half, rank, of_batch, row);
     return in_slot(is_rail_step(step) ? kRailWindow : kLocalWindow, slot_of(step), half, rank, of_batch, row);
+  }
+  // Inside a batch of it.
+  MK_HD constexpr HeadStrides key_strides(Half half, int step) const {
+    return step == 0 ? own_strides(half) : without_gaps(rows, kv_heads, dim);
   }
   // What a tile keeps between steps: results, and for each row a maximum and a sum; on a GPU each of the four threads
   // that share a row has its own.

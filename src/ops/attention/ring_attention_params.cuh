@@ -14,8 +14,7 @@
 
 namespace mk::attention {
 
-// Keys and values as TMA sees them: (column, row of a piece, head, part).  A part is a piece of a batch; in a window
-// those of all slots follow each other, keys and values in turn.
+// Keys and values as TMA sees them (ring_attention_maps.cuh).
 struct KeyMaps {
   CUtensorMap k;
   CUtensorMap v;

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "ops/attention/attention_positions.h"
+#include "ops/attention/head_strides.h"
 #include "ops/attention/ring_attention_sm90.h"
 
 namespace mk::attention {
@@ -25,6 +26,7 @@ void check_tensor(const HeadTensor& tensor, const char* name, int rank, const Ri
   const uintptr_t alignment = device == DeviceKind::kCuda ? 16 : size_of(shape.dtype);
   check_arg(reinterpret_cast<uintptr_t>(tensor.data) % alignment == 0,
             "{} of rank {} is at {}; its address must be a multiple of {} bytes", name, rank, tensor.data, alignment);
+  check_strides(tensor, name, rank, device);
 }
 
 void check_floats(const void* data, const char* name, int rank) {

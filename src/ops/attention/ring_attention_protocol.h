@@ -21,6 +21,7 @@
 // overwritten in the next launch, when puts have been settled.
 #pragma once
 
+#include "core/copy_rows.h"
 #include "core/machine.h"
 #include "core/turns.h"
 #include "ops/attention/ring_attention_layout.h"
@@ -236,6 +237,19 @@ MK_HD bool for_each_part(const Layout& layout, int source, const Post& post, con
   return true;
 }
 
+// Copies rows of this rank's own to where no gaps are: all at once or, if there are gaps, as much as follows each
+// other.
+MK_PROTOCOL
+template <Machine M>
+MK_HD void copy_own(M& m, const Layout& layout, Half half, const Place& to, int batch, const Range& rows) {
+  const auto bytes = static_cast<uint64_t>(layout.key_row_bytes());
+  const Gaps gaps = layout.gaps_of(half);
+  if (gaps == Gaps::kNone) return m.copy(to, layout.input_at(half, m.rank(), batch, rows.first), rows.count * bytes);
+  const int parts = gaps == Gaps::kBetweenHeads ? layout.kv_heads : 1;
+  copy_rows(m, to, static_cast<int>(rows.count) * parts, bytes / parts,
+            [&](int i) { return layout.input_at(half, m.rank(), batch, rows.first + i / parts, i % parts); });
+}
+
 // Gives what `peer` takes at `peer_step` from where it lies here, which is what this rank has at `own_step`.
 MK_PROTOCOL
 template <Machine M>
@@ -249,8 +263,13 @@ MK_HD bool give_to_peer(M& m, const Layout& layout, const Post& post, int own_st
     const int index = part.index / layout.parts_of_chunk;
     if (own_step > 0 && !wait_for_chunk(m, layout, own_step, part.batch, part.piece, index, chunk)) return false;
     for (const Half half : {Half::kKeys, Half::kValues}) {
-      m.copy(layout.keys_at(half, peer, peer_step, part.batch, rows.first),
-             layout.keys_at(half, m.rank(), own_step, part.batch, rows.first), rows.count * layout.key_row_bytes());
+      const Place to = layout.keys_at(half, peer, peer_step, part.batch, rows.first);
+      if (own_step == 0) {
+        copy_own(m, layout, half, to, part.batch, rows);
+      } else {
+        m.copy(to, layout.keys_at(half, m.rank(), own_step, part.batch, rows.first),
+               rows.count * layout.key_row_bytes());
+      }
     }
     m.add(Signal{peer, layout.arrived(source, chunk)}, Layout::kHalves);
     m.note(Event{EventKind::kChunkCopied, chunk, peer});
@@ -296,8 +315,7 @@ MK_HD void send(M& m, const Layout& layout, const Post& post) {
   const auto all_need = [&](int piece) { return layout.need_of_others(m.rank(), piece); };
   for_each_part(layout, m.rank(), post, all_need, [&](const Part& part, const Range& rows) {
     for (const Half half : {Half::kKeys, Half::kValues}) {
-      m.copy(layout.staged_at(half, m.rank(), part.batch, rows.first),
-             layout.input_at(half, m.rank(), part.batch, rows.first), rows.count * layout.key_row_bytes());
+      copy_own(m, layout, half, layout.staged_at(half, m.rank(), part.batch, rows.first), part.batch, rows);
     }
     return true;
   });

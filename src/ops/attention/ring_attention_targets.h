@@ -30,7 +30,14 @@ runtime::Plan& plan_for(runtime::WorldState& world, const Problem& problem, cons
 void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank, const Problem& problem,
                  const RingAttentionArgs& args);
 
-// What a rank's launch is given.
+// What a rank's launch is given.  Its layout is that of the plan, with the strides of the rank's own keys and values.
+template <class L, class Args>
+L layout_for(const runtime::Plan& plan, const Args& args) {
+  L layout = plan.layout<L>();
+  layout.own_keys = strides_of(args.k);
+  layout.own_values = strides_of(args.v);
+  return layout;
+}
 RankView view_of(const runtime::Plan& plan, int rank, const RingAttentionArgs& args);
 Operands operands_of(const Problem& problem, const RingAttentionArgs& args);
 

@@ -8,6 +8,7 @@
 // there is another visit or not.  So nobody waits in a circle: who waits at a step has passed on all earlier ones.
 #pragma once
 
+#include "ops/attention/ring_attention_maps.cuh"
 #include "ops/attention/ring_attention_params.cuh"
 #include "ops/attention/ring_attention_protocol.h"
 #include "target/sm90/claiming_machine.cuh"
@@ -85,13 +86,12 @@ class PassedVisits {
   __device__ sm90::KeySegment key_segment(const QueryTile& tile, int step, const Segment& segment) const {
     const Layout& layout = p_.layout;
     const KeyMaps& maps = step == 0 ? p_.own : layout.is_rail_step(step) ? p_.rail : p_.local;
-    const int slot = step == 0 ? 0 : layout.slot_of(step);
-    const int part = (slot * 2 * layout.batch + tile.batch) * layout.pieces() + segment.piece;
+    const MappedRows rows = mapped_rows(layout, step, tile.batch, segment.piece, segment.rows.first);
     return {&maps.k,
             &maps.v,
-            part,
+            rows.batch,
             tile.head / (layout.heads / layout.kv_heads),
-            static_cast<int>(segment.rows.first - segment.piece * layout.piece_rows()),
+            rows.row,
             static_cast<int>(segment.rows.count),
             static_cast<int>(segment.position)};
   }

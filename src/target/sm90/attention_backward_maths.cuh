@@ -20,14 +20,23 @@ namespace mk::sm90 {
 // Barriers by name (ptx.cuh).
 enum class AttentionBackwardBarrier { kWeighed = 1 };
 
-// Gradients of keys and values: [batch, row, head, dim] with any strides of whole 16-byte vectors.
+// Gradients of keys, or of values: [batch, row, head, dim] with any strides of whole 16-byte vectors.
 template <class Element>
-struct KeyGradients {
-  Element* dk = nullptr;
-  Element* dv = nullptr;
+struct HeadGradients {
+  Element* first = nullptr;
   int64_t of_batch = 0;  // strides in elements
   int64_t of_row = 0;
   int64_t of_head = 0;
+
+  __device__ Element* at(int64_t batch, int64_t row, int64_t head) const {
+    return first + batch * of_batch + row * of_row + head * of_head;
+  }
+};
+
+template <class Element>
+struct KeyGradients {
+  HeadGradients<Element> dk;
+  HeadGradients<Element> dv;
 };
 
 template <class Config, class Element>
@@ -297,13 +306,14 @@ class AttentionBackwardMathsJob {
       store_sums<Config::kHeadDim, Config::kSumCols>(visit.dv + at, rows, dv);
       return;
     }
-    const int64_t first = visit.tile.batch * gradients_.of_batch + (visit.tile.row + row) * gradients_.of_row +
-                          visit.tile.head * gradients_.of_head + first_column();
+    const auto to = [&](const HeadGradients<Element>& gradients) {
+      return gradients.at(visit.tile.batch, visit.tile.row + row, visit.tile.head) + first_column();
+    };
     const float of_scores = scale_ * (1 / kLog2E);
     const float by_scale[2] = {of_scores, of_scores};
     const float by_one[2] = {1, 1};
-    store_rows<Config::kSumCols>(gradients_.dk + first, gradients_.of_row, rows, by_scale, dk);
-    store_rows<Config::kSumCols>(gradients_.dv + first, gradients_.of_row, rows, by_one, dv);
+    store_rows<Config::kSumCols>(to(gradients_.dk), gradients_.dk.of_row, rows, by_scale, dk);
+    store_rows<Config::kSumCols>(to(gradients_.dv), gradients_.dv.of_row, rows, by_one, dv);
   }
 
   const KeyGradients<Element>& gradients_;
