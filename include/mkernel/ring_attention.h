@@ -32,7 +32,8 @@ struct HeadStrides {
 // [batch, rows, heads, dim]; who owns it is as with a Tensor.  With strides it is a view: q out of a packed [batch,
 // rows, 3, heads, dim], a [rows, batch, heads, dim], a [batch, heads, rows, dim], a few of many heads.  From the
 // smallest stride to the largest, each is at least what lies inside it, so elements do not overlap; gaps are neither
-// read nor written.  Of one batch, row or head the stride does not count.
+// read nor written.  Of one batch, row or head the stride does not count.  Keys and values are copied for other ranks:
+// fastest without gaps, slowest where the heads of a row lie apart.
 struct HeadTensor {
   void* data = nullptr;
   DType dtype = DType::kBf16;

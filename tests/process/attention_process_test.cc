@@ -20,6 +20,7 @@ namespace {
 AttentionCase case_of_seed(const WorldShape& world, int seed) {
   AttentionCase at{.world = world, .shape = {2, 34, 4, 2, 8, DType::kFp32}};
   if (seed % 2 == 0) at.form = {{MaskKind::kCausal, 50}, SequenceOrder::kZigzag};
+  if (seed % 2 == 0) at.lie = HeadsLie::kMixed;  // other strides at each rank
   return at;
 }
 
