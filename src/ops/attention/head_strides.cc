@@ -32,8 +32,8 @@ HeadStrides strides_of(const HeadTensor& tensor) {
 
 void check_strides(const HeadTensor& tensor, const char* name, int rank, DeviceKind device) {
   for (const NamedStride& of : named(tensor, tensor.strides)) {
-    check_arg(of.stride >= 0, "{} of rank {} has a {} stride of {}; it must be positive, or 0 for none", name, rank,
-              of.name, of.stride);
+    check_arg(of.stride >= 0, "{} of rank {} has a {} stride of {}; it must be positive, or 0 as without gaps", name,
+              rank, of.name, of.stride);
   }
   std::array<NamedStride, 3> all = named(tensor, strides_of(tensor));
   std::ranges::stable_sort(all, {}, &NamedStride::stride);
