@@ -86,7 +86,8 @@ double products_of(Direction direction) { return direction == Direction::kForwar
 void check_sizes(const RunRequest& request, const AttentionFields& fields, int ranks) {
   constexpr int64_t kMostRows = int64_t{1} << 30;  // of a rank
   const int64_t parts = parts_of(fields.layout, ranks);
-  check_usage(fields.seq >= 1 && fields.seq % parts == 0 &&
+  const bool has_whole_parts = fields.seq >= 1 && fields.seq % parts == 0;
+  check_usage(has_whole_parts &&
                       fields.seq /
                           ranks<kMostRows, "--seq is {}; it must be a multiple of {}, {}, and below 2^30 for each rank",
                                 fields.seq, parts, parts>

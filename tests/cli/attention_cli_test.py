@@ -28,6 +28,12 @@ BACKWARD_ROWS = [
     (2, 8, 1, 48, 4, 1, 16, "window=20", "contiguous", "fp32"),
 ]
 
+# Lengths of packed sequences (none: drawn), and other flags: shorter than a rank's part, of one query, longer than two.
+PACKED = [("", ()), ("1", ("--nodes", 1, "--ranks", 1)), ("1,2,3,90", ("--nodes", 2, "--ranks", 2)),
+          ("47,1,48", ("--nodes", 3, "--ranks", 2, "--mask", "full")),
+          ("", ("--nodes", 1, "--ranks", 8, "--seq", 208, "--batch", 30, "--mask", "window=9")),
+          ("30,35", ("--nodes", 1, "--ranks", 5, "--layout", "contiguous", "--sink"))]
+
 # What is wrong, and what its one line must have.
 WRONG_USAGE = [
     (["--seq", "100", "--nodes", "2", "--ranks", "4"], "--seq is 100; it must be a multiple of 16, twice the number"),
@@ -47,7 +53,11 @@ WRONG_USAGE = [
     (["--scale", "-1"], "--scale is '-1'"),
     (["--scale", "0"], "--scale is 0; it must be 1e-06 to 1"),
     (["--sink=no"], "--sink takes no value"),
-    (["--packed"], "--packed is not there yet"),
+    (["--packed", "5,0"], "--packed has a length of 0; it must be at least 1"),
+    (["--packed", "5,x"], "--packed is 'x'; it must be a whole number"),
+    (["--packed", "16,15", "--ranks", "2"], "--seq is 31; it must be a multiple of"),
+    (["--packed", "16,15", "--seq", "32"], "--packed has 31 positions; --seq is 32"),
+    (["--packed", "--seq", "32", "--batch", "33"], "--batch is 33; it must be 1 to --seq, 32"),
     (["--direction", "back"], "--direction is 'back'; it must be one of fwd, bwd"),
     (["--direction", "bwd", "--seq", "0"], "--seq is 0; it must be a multiple of"),
     (["--direction", "bwd", "--head-dim", "0"], "--head-dim is 0"),
@@ -86,6 +96,18 @@ class Attention(unittest.TestCase):
                 self.assertLessEqual((asked | {"sink": i % 2 == 1}).items(), row.items())
                 self.assertLessEqual(row["error"], row["bound"])
 
+    def test_packed_sequences_are_correct(self):
+        for lengths, flags in PACKED:
+            for direction in ("fwd", "bwd"):
+                with self.subTest(lengths=lengths, flags=flags, direction=direction):
+                    row = self.row("--packed", *([lengths] if lengths else []), *flags, "--direction", direction,
+                                   "--heads", 4, "--kv-heads", 2, "--head-dim", 16)
+                    self.assertEqual(row["batch"], 1)
+                    if lengths:
+                        self.assertEqual(row["seq"], sum(map(int, lengths.split(","))))
+        short = self.row("--packed", "16,16", "--nodes", 1, "--ranks", 2, "--layout", "contiguous")
+        self.assertEqual(short["nvlink_bytes"], 0)  # a sequence a rank: nobody needs keys of another
+
     def test_it_moves_what_is_seen_and_counts_what_is_computed(self):
         shape = ("--nodes", 2, "--ranks", 2, "--seq", 64, "--heads", 4, "--kv-heads", 2, "--head-dim", 8,
                  "--launches", 2)
@@ -116,7 +138,8 @@ class Attention(unittest.TestCase):
     def test_processes_and_a_split(self):
         shape = ("--nodes", 2, "--ranks", 2, "--seq", 48, "--launches", 2)
         for direction, split in (("fwd", "compute=2"), ("bwd", "compute=1,collect=1")):
-            self.row(*shape, "--direction", direction, "--launcher", "fork", "--net", "tcp")
+            for packed in ((), ("--packed", "3,41,4")):
+                self.row(*shape, "--direction", direction, "--launcher", "fork", "--net", "tcp", *packed)
             self.row(*shape, "--direction", direction, "--split", split + ",intra=1,send=1,keep=1")
 
     def test_wrong_usage_is_refused_with_one_line_that_names_the_flag(self):

@@ -49,12 +49,25 @@ bool both_passes_are_right(World& joined, const WorldShape& world, int seed) {
   return is_right_or_says(launch.is_right());
 }
 
+// Sequences that lie on several ranks, and ranks that have several.
+bool packed_sequences_are_right(World& joined, const WorldShape& world, int seed) {
+  AttentionCase at = case_of_seed(world, seed);
+  at.shape.batch = 1;
+  at.shape.rows = 18;
+  at.form.packing = seed + 1;
+  return is_right_or_says(attends_right(joined, at, 3, seed)) &&
+         is_right_or_says(differentiates_right(joined, at, 3, seed));
+}
+
 class AttentionOver : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Fabrics, AttentionOver, testing::Values("shm", "tcp", "verbs", "efa"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST_P(AttentionOver, EveryElementIsRightWithEverySeed) { expect_right_over(GetParam(), attention_is_right); }
 TEST_P(AttentionOver, EveryGradientIsRightWithEverySeed) { expect_right_over(GetParam(), gradients_are_right); }
+TEST_P(AttentionOver, PackedSequencesAreRightWithEverySeed) {
+  expect_right_over(GetParam(), packed_sequences_are_right);
+}
 TEST_P(AttentionOver, BothPassesAreRightWithEverySeed) { expect_right_over(GetParam(), both_passes_are_right); }
 
 // The first rank that gives up says so; others may hear of it before their own deadline.

@@ -5,6 +5,9 @@
 #include <fmt/format.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+#include <memory>
+
 #include "base/check.h"
 #include "core/stamp.h"
 
@@ -17,6 +20,12 @@ void use_huge_pages(void* memory, size_t bytes) {
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(memory) + kHugePage - 1) & ~(kHugePage - 1);
   const uintptr_t end = (reinterpret_cast<uintptr_t>(memory) + bytes) & ~(kHugePage - 1);
   if (begin < end) ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+ClockSnapshot joined(const ClockSnapshot& before, const ClockSnapshot& more) {
+  auto all = std::make_shared<Clock>(*before);
+  all->join(*more);
+  return all;
 }
 
 }  // namespace
@@ -36,12 +45,10 @@ SimSignals::SimSignals(SimCore& core, SimMemory& memory) : core_(core), memory_(
 }
 
 void SimSignals::acquire(const Worker& worker, uint32_t signal, uint64_t wanted) {
-  uint64_t acquired = 0;
-  for (const Payment& payment : payments_[index(worker.rank, signal)]) {
-    if (acquired >= wanted) break;
-    memory_.acquire(worker, payment.clock);
-    acquired = payment.total;
-  }
+  if (wanted == 0) return;
+  const std::vector<Payment>& payments = payments_[index(worker.rank, signal)];
+  const auto last = std::ranges::lower_bound(payments, wanted, {}, &Payment::total);
+  if (last != payments.end()) memory_.acquire(worker, last->clock);
 }
 
 void SimSignals::pay(const Signal& signal, uint64_t amount, const ClockSnapshot& clock, int put_by) {
@@ -62,7 +69,10 @@ void SimSignals::pay(const Signal& signal, uint64_t amount, const ClockSnapshot&
         "rule", fmt::format("signal {} of rank {} is paid more than {}", signal.index, signal.rank, kMostValue));
   }
   s.value += amount;
-  if (clock != nullptr) payments_[index(signal.rank, signal.index)].push_back({uint64_t{s.value}, clock});
+  if (clock != nullptr) {
+    std::vector<Payment>& payments = payments_[index(signal.rank, signal.index)];
+    payments.push_back({uint64_t{s.value}, payments.empty() ? clock : joined(payments.back().clock, clock)});
+  }
   Waiters waiters = waiters_of(s);
   s.waiter = 0;
   core_.wake(waiters, core_.spec.costs.signal_latency / 2);

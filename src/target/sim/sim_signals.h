@@ -66,8 +66,8 @@ class SimSignals {
   static constexpr uint64_t kPuts = 2;
 
   struct Payment {
-    uint64_t total;  // the value after it
-    ClockSnapshot clock;
+    uint64_t total;       // the value after it
+    ClockSnapshot clock;  // of it and of all before, so that a wait acquires one
   };
   // Eight bytes: a large world has tens of millions.
   struct State {
