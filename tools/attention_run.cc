@@ -86,14 +86,10 @@ double products_of(Direction direction) { return direction == Direction::kForwar
 void check_sizes(const RunRequest& request, const AttentionFields& fields, int ranks) {
   constexpr int64_t kMostRows = int64_t{1} << 30;  // of a rank
   const int64_t parts = parts_of(fields.layout, ranks);
-  const bool has_whole_parts = fields.seq >= 1 && fields.seq % parts == 0;
-  check_usage(has_whole_parts &&
-                      fields.seq /
-                          ranks<kMostRows, "--seq is {}; it must be a multiple of {}, {}, and below 2^30 for each rank",
-                                fields.seq, parts, parts>
-                              ranks
-                  ? "twice the number of ranks"
-                  : "the number of ranks");
+  const bool is_allowed = fields.seq >= 1 && fields.seq % parts == 0 && fields.seq / ranks < kMostRows;
+  const char* const which = parts == ranks ? "the number of ranks" : "twice the number of ranks";
+  check_usage(is_allowed, "--seq is {}; it must be a multiple of {}, {}, and below 2^30 for each rank", fields.seq,
+              parts, which);
   check_usage(!request.scale || (fields.scale >= kLeastScale && fields.scale <= kMostScale),
               "--scale is {}; it must be {} to {}, so that results can be checked", fields.scale, kLeastScale,
               kMostScale);

@@ -28,7 +28,7 @@ BACKWARD_ROWS = [
     (2, 8, 1, 48, 4, 1, 16, "window=20", "contiguous", "fp32"),
 ]
 
-# Lengths of packed sequences (none: drawn), and other flags: shorter than a rank's part, of one query, longer than two.
+# Lengths of packed sequences (none: drawn), and other flags: shorter than a rank's part, of one query, longer.
 PACKED = [("", ()), ("1", ("--nodes", 1, "--ranks", 1, "--layout", "contiguous")), ("1,2,3,90", ("--nodes", 2, "--ranks", 2)),
           ("47,1,48", ("--nodes", 3, "--ranks", 2, "--mask", "full")),
           ("", ("--nodes", 1, "--ranks", 8, "--seq", 208, "--batch", 30, "--mask", "window=9")),

@@ -42,6 +42,7 @@ def parts():
     yield "suite", 200, [OPTIONS.suite, f"--gtest_filter={SUITE}", "--gtest_output=json:/out/suite.json"]
     yield "processes", 150, run(4, "processes", "--launcher", "fork")
     yield "backward", 60, run(2, "backward", "--launcher", "fork", "--direction", "bwd", op="moe_layer")
+    yield "gradients", 60, run(2, "gradients", "--launcher", "fork", "--direction", "bwd", op="ring_attention")
     yield "two_nics", 150, [HERE / "guest_two_nics.sh", "/out/two_nics.sent", *run(2, "two_nics")]
 
 
@@ -87,6 +88,7 @@ class SoftRoce(unittest.TestCase):
 
     def test_the_backward_pass_is_right_between_processes(self):
         self.rows("backward", 2, "fork", ("moe_layer",))
+        self.rows("gradients", 2, "fork", ("ring_attention",))
 
     def test_nodes_with_a_device_each_send_all_their_bytes_over_the_wire(self):
         ranks = 2
