@@ -29,7 +29,8 @@ BACKWARD_ROWS = [
 ]
 
 # Lengths of packed sequences (none: drawn), and other flags: shorter than a rank's part, of one query, longer.
-PACKED = [("", ()), ("1", ("--nodes", 1, "--ranks", 1, "--layout", "contiguous")), ("1,2,3,90", ("--nodes", 2, "--ranks", 2)),
+PACKED = [("", ()), ("1,2,3,90", ("--nodes", 2, "--ranks", 2)),
+          ("1", ("--nodes", 1, "--ranks", 1, "--layout", "contiguous")),
           ("47,1,48", ("--nodes", 3, "--ranks", 2, "--mask", "full")),
           ("", ("--nodes", 1, "--ranks", 8, "--seq", 208, "--batch", 30, "--mask", "window=9")),
           ("30,35", ("--nodes", 1, "--ranks", 5, "--layout", "contiguous", "--sink"))]
