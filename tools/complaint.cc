@@ -21,6 +21,7 @@ Complaint of_error(const Error& error, const RunRequest& request) {
       return {kExitUsage, fmt::format("--device is {}: {}", name_of(request.device), error.what())};
     case ErrorCode::kTimeout:
     case ErrorCode::kFabric:
+    case ErrorCode::kAborted:
     case ErrorCode::kDevice: break;
   }
   return {kExitFailed, error.what()};

@@ -3,7 +3,7 @@
 //
 // An Error carries a code a program can branch on and one sentence a person can act on.  Bad arguments
 // are found before anything is launched: the World stays usable after kInvalidArgument and
-// kUnavailable.  After kTimeout or kFabric the World has failed and only a new one works; after kDevice
+// kUnavailable.  After kTimeout, kFabric or kAborted the World has failed and only a new one works; after kDevice
 // World::failed() tells.
 #pragma once
 
@@ -18,6 +18,7 @@ enum class ErrorCode {
   kTimeout,          // a wait passed its deadline; the message names who waited for what
   kFabric,           // the network failed
   kDevice,           // a CUDA call failed, or memory or threads ran out
+  kAborted,          // World::abort was called in this process; the message has its reason
 };
 
 class Error : public std::runtime_error {

@@ -5,6 +5,10 @@
 // of threads on a CPU, or sharing one GPU with an equal share of its SMs each, with a loopback fabric
 // between the "nodes".  World::join makes this process one rank of a world of processes, on CPUs or on GPUs.  Launches
 // are asynchronous on both; synchronize() waits for them.
+//
+// Several threads may call a World.  Calls of a process follow each other, and so do their launches, in the order in
+// which they come.  Ranks that are processes must all make the same calls in the same order: where several threads call,
+// the program sees to that.  failed(), check() and abort() wait for no other call.
 #pragma once
 
 #include <cstdint>
@@ -79,6 +83,14 @@ class World {
 
   // True once a fault was recorded.  Does not wait.  A failed World refuses further launches.
   bool failed() const;
+
+  // Throws the Error of the first fault so far, if there is one.  Does not wait.
+  void check() const;
+
+  // This World cannot go on because of `why`: every wait gives up, here and at all other ranks, which hear of it within
+  // a second.  Calls that wait throw Error(kAborted) with the reason; at other processes Error(kFabric) names this rank
+  // and the reason.  An earlier failure stays the reason.
+  void abort(const std::string& why);
 
   // The World's own stream of a rank: a cudaStream_t on a GPU, null on a CPU.  It does not wait for the default stream.
   Stream rank_stream(int rank) const;

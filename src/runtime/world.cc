@@ -115,6 +115,8 @@ DeviceKind World::device() const { return checked().device().kind(); }
 void World::synchronize() { checked().synchronize(); }
 
 bool World::failed() const { return checked().failed(); }
+void World::check() const { checked().check(); }
+void World::abort(const std::string& why) { checked().abort(why); }
 
 namespace {
 
@@ -134,7 +136,14 @@ Stream World::rank_stream(int rank) const {
   return checked().device().stream(rank);
 }
 
-void World::fork(Stream stream) { checked().device().fork(stream); }
-void World::join(Stream stream) { checked().device().join(stream); }
+void World::fork(Stream stream) {
+  const auto call = checked().begin_call();
+  checked().device().fork(stream);
+}
+
+void World::join(Stream stream) {
+  const auto call = checked().begin_call();
+  checked().device().join(stream);
+}
 
 }  // namespace mk

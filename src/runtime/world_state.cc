@@ -101,7 +101,7 @@ WorldState::~WorldState() {
   // once, so that the others do not wait for it.
   const bool all_agree = bootstrap_ != nullptr && !failed() && agree("all ranks to end the World");
   proxies_.clear();
-  for (Plan* plan : plans_by_id_) plan->close_windows_of_peers();
+  for (Plan* plan : plans()) plan->close_windows_of_peers();
   if (all_agree) agree("all ranks to close each other's windows");  // a GPU's must not go while somebody has them
 }
 
@@ -140,7 +140,7 @@ void WorldState::tell_refusal(const std::string& why) {
 }
 
 Plan& WorldState::make_plan(const std::string& key, const std::function<PlanSpec()>& make_spec) {
-  const uint32_t id = static_cast<uint32_t>(plans_by_id_.size());
+  const uint32_t id = static_cast<uint32_t>(plans().size());
   const uint64_t timeout_ns = static_cast<uint64_t>(options_.timeout_ms) * 1'000'000;
   if (bootstrap_ != nullptr) check_agreed(key);
   const PlanSite site{shape_, members_, *device_, windows_, rings_, stop_, timeout_ns, bootstrap_.get(), rails_.get()};
@@ -154,8 +154,20 @@ Plan& WorldState::make_plan(const std::string& key, const std::function<PlanSpec
     if (plan != nullptr) half_open_.push_back(std::move(plan));
     throw;
   }
-  plans_by_id_.push_back(plan.get());
-  return *(plans_[key] = std::move(plan));
+  Plan& made = *(plans_[key] = std::move(plan));
+  const std::lock_guard lock(looked_at_);
+  plans_by_id_.push_back(&made);
+  return made;
+}
+
+std::vector<Plan*> WorldState::plans() const {
+  const std::lock_guard lock(looked_at_);
+  return plans_by_id_;
+}
+
+std::optional<Error> WorldState::stopped_by() const {
+  const std::lock_guard lock(looked_at_);
+  return stopped_by_;
 }
 
 // Every rank is at the same problem, or nobody begins.
@@ -191,7 +203,10 @@ Error WorldState::explain(const Error& error) {
 }
 
 void WorldState::synchronize() {
+  std::unique_lock call(calls_, std::defer_lock);
   try {
+    device_->synchronize();  // meanwhile others may call
+    call.lock();
     device_->synchronize();
     check_faults();
   } catch (const Error& error) {
@@ -205,7 +220,7 @@ void WorldState::synchronize() {
 void WorldState::throw_refusals() {
   std::string first;
   std::set<std::string> reasons;
-  for (Plan* plan : plans_by_id_) {
+  for (Plan* plan : plans()) {
     for (const FaultRecord& record : plan->take_refusals()) {
       const std::string reason = fmt::format("launch {}: {}", record.epoch, plan->spec().names.refusal(record));
       if (first.empty()) first = fmt::format("rank {} refused {}", record.rank, reason);
@@ -219,15 +234,26 @@ void WorldState::throw_refusals() {
 
 void WorldState::stop(const std::exception& why) {
   const auto* const error = dynamic_cast<const Error*>(&why);
-  if (!stopped_by_) stopped_by_ = error != nullptr ? *error : Error(ErrorCode::kDevice, what_of(why));
+  {
+    const std::lock_guard lock(looked_at_);
+    if (!stopped_by_) stopped_by_ = error != nullptr ? *error : Error(ErrorCode::kDevice, what_of(why));
+  }
   HostAtomics::store_release(stop_, 1);
+}
+
+void WorldState::abort(const std::string& why) {
+  if (failed()) return;
+  const std::string whose = bootstrap_ == nullptr ? "the World" : fmt::format("rank {}", members_.first);
+  const Error error(ErrorCode::kAborted, fmt::format("{} was aborted: {}", whose, why));
+  stop(error);
+  if (bootstrap_ != nullptr) bootstrap_->star().report(error.what());
 }
 
 bool WorldState::failed() const { return HostAtomics::load_acquire(stop_) != 0; }
 
 std::vector<FaultRecord> WorldState::faults() const {
   std::vector<FaultRecord> all;
-  for (const Plan* plan : plans_by_id_) {
+  for (const Plan* plan : plans()) {
     const std::vector<FaultRecord> of_plan = plan->faults();
     all.insert(all.end(), of_plan.begin(), of_plan.end());
   }
@@ -235,12 +261,14 @@ std::vector<FaultRecord> WorldState::faults() const {
 }
 
 void WorldState::check_faults() const {
+  const std::optional<Error> stopped = stopped_by();
+  if (stopped && stopped->code() == ErrorCode::kAborted) throw Error(*stopped);
   for (size_t rank = 0; rank < proxies_.size(); ++rank) {
     const std::string failure = proxies_[rank]->failure();
     if (!failure.empty())
       throw Error(ErrorCode::kFabric, fmt::format("the fabric of rank {} failed: {}", members_.first + rank, failure));
   }
-  if (stopped_by_) throw Error(*stopped_by_);  // what workers waited for then is of no interest
+  if (stopped) throw Error(*stopped);  // what workers waited for then is of no interest
   const std::vector<FaultRecord> records = faults();
   if (records.empty()) {
     const std::string heard = bootstrap_ == nullptr ? "" : bootstrap_->star().failure();
@@ -249,21 +277,26 @@ void WorldState::check_faults() const {
   }
   throw Error(ErrorCode::kTimeout,
               describe_faults(records, options_.timeout_ms, [&](const FaultRecord& record) -> const Names& {
-                return plans_by_id_[record.plan]->spec().names;
+                return plans()[record.plan]->spec().names;
               }));
 }
 
-void WorldState::check_usable() const {
+void WorldState::check() const {
   if (!failed()) return;
+  const std::optional<Error> stopped = stopped_by();
+  const bool is_aborted = stopped && stopped->code() == ErrorCode::kAborted;
+  const std::string heard = bootstrap_ == nullptr || is_aborted ? "" : bootstrap_->star().failure();
+  if (!heard.empty()) throw Error(ErrorCode::kFabric, heard);
+  check_faults();
+  throw Error(ErrorCode::kTimeout, "a wait gave up, and its reason is not written down yet");
+}
+
+void WorldState::check_usable() const {
   try {
-    if (const std::string heard = bootstrap_ == nullptr ? "" : bootstrap_->star().failure(); !heard.empty()) {
-      throw Error(ErrorCode::kFabric, heard);
-    }
-    check_faults();
+    check();
   } catch (const Error& first) {
     throw Error(first.code(), fmt::format("this World has failed, make a new one; the reason was: {}", first.what()));
   }
-  throw Error(ErrorCode::kTimeout, "this World has failed, make a new one");  // the reason is not written down yet
 }
 
 void check_world(const WorldShape& shape, const Options& options) {

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,6 +47,10 @@ class WorldState {
   const Device& device() const { return *device_; }
   Trace* trace() { return options_.trace ? &trace_ : nullptr; }
 
+  // A call holds this from its beginning to its end, so calls of several threads follow each other.  What is not said
+  // to be for any thread is for who holds it.
+  [[nodiscard]] std::unique_lock<std::mutex> begin_call() { return std::unique_lock(calls_); }
+
   // The plan called `key`, made by `make_spec` on first use.
   Plan& plan(const std::string& key, const std::function<PlanSpec()>& make_spec);
 
@@ -73,14 +78,19 @@ class WorldState {
     for (const auto& proxy : proxies_) proxy->expect_commands();
   }
 
+  // For any thread, at any time.  Faults so far: `check` throws the Error of the first, `check_usable` says with it
+  // that this World is of no use any more.  `abort`: every wait gives up, here and at other ranks, which are told why.
   bool failed() const;
-  void stop(const std::exception& why);  // every wait gives up: some ranks were launched, but not all can be
-  void synchronize();  // until every launch so far has finished; throws the Error of the first fault, if any
-  // Throws the Error of the first fault, if any.  `check_usable` does so without having waited.
-  void check_faults() const;
-  void throw_refusals();  // inputs of launches that workers refused, if any; the World goes on
+  void check() const;
   void check_usable() const;
   std::vector<FaultRecord> faults() const;
+  void abort(const std::string& why);
+
+  void stop(const std::exception& why);  // every wait gives up: some ranks were launched, but not all can be
+  // Until every launch so far has finished; throws the Error of the first fault, if any.  Holds no call while launches
+  // run, so for any thread.
+  void synchronize();
+  void check_faults() const;  // the same without having waited
 
   std::string fabric() const { return shape_.nodes == 1 ? "none" : rails_ == nullptr ? "loopback" : rails_->fabric(); }
   std::string fabric_reach() const { return rails_ == nullptr ? "" : rails_->reach(); }
@@ -102,6 +112,9 @@ class WorldState {
   };
 
   void tell_refusal(const std::string& why);
+  void throw_refusals();  // inputs of launches that workers refused, if any; the World goes on
+  std::vector<Plan*> plans() const;
+  std::optional<Error> stopped_by() const;
   Plan& make_plan(const std::string& key, const std::function<PlanSpec()>& make_spec);
   RingView make_ring();
   void connect_rails(const FabricHook& hook);
@@ -120,11 +133,13 @@ class WorldState {
   WindowRegistry windows_;
   std::map<std::string, std::unique_ptr<Plan>> plans_;
   std::vector<std::unique_ptr<Plan>> half_open_;  // those that failed: peers may still put into their windows
+  std::mutex calls_;
+  mutable std::mutex looked_at_;  // guards what any thread may look at: the next, and stopped_by_
   std::vector<Plan*> plans_by_id_;
   std::unique_ptr<Rails> rails_;  // null: one node, or the device's loopback
   std::vector<std::unique_ptr<Proxy>> proxies_;
   Trace trace_;
-  std::optional<Error> stopped_by_;  // of the thread that launches, before it raises the stop word
+  std::optional<Error> stopped_by_;  // of who launches or aborts, before the stop word is raised
 };
 
 // Throws Error(kInvalidArgument) if no World can be so.

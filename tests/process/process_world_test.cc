@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <chrono>
+#include <cstdio>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -143,6 +144,22 @@ TEST(ProcessWorld, ARankThatDiesInALaunchIsReportedByTheOthersInTime) {
         throws(ErrorCode::kFabric, {"rank 2 is gone: its process ended"}, [&] { run_in(world, launch); }));
     // By the connection that ended with it, not by the deadline.
     return told && std::chrono::steady_clock::now() - start < std::chrono::seconds(2);
+  }));
+}
+
+TEST(ProcessWorld, ARankThatAbortsTellsAllOthersWhy) {
+  const std::string id = World::unique_id();
+  EXPECT_TRUE(processes_do(3, [&](int rank) {
+    World world = World::join(id, rank, 1, 3, {.timeout_ms = 20'000});
+    OpLaunch launch(Op::kAgGemm, {1, 3}, {kShape});
+    run_in(world, launch);
+    world.state().exchange("", "the first launch of all");
+    const auto start = std::chrono::steady_clock::now();
+    if (rank == 1) world.abort("its data is bad");
+    const ErrorCode code = rank == 1 ? ErrorCode::kAborted : ErrorCode::kFabric;
+    const auto told = throws(code, {"rank 1 was aborted: its data is bad"}, [&] { run_in(world, launch); });
+    if (!told) std::fprintf(stderr, "rank %d: %s\n", rank, told.message());
+    return told && std::chrono::steady_clock::now() - start < std::chrono::seconds(5);
   }));
 }
 

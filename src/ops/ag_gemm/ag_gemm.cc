@@ -37,6 +37,7 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 
 void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   const ag_gemm_op::Problem problem = state.checked([&] {
     const ag_gemm_op::Problem asked = ag_gemm_op::problem_of(state.shape(), state.members(), args);
     ag_gemm_op::check_problem(asked, world.device());

@@ -111,6 +111,7 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 
 void ring_attention(World& world, std::span<const RingAttentionArgs> args, const RingAttentionOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   const attention::Problem problem = state.checked([&] {
     const attention::Problem asked = attention::problem_of(state.shape(), state.members(), args, options);
     attention::check_problem(asked, world.device());

@@ -133,6 +133,7 @@ void launch_backward_rank(runtime::WorldState& world, const runtime::Plan& plan,
 void ring_attention_backward(World& world, std::span<const RingAttentionBackwardArgs> args,
                              const RingAttentionOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   const attention::Problem problem = state.checked([&] {
     const attention::Problem asked = attention::problem_of(state.shape(), state.members(), args, options);
     attention::check_problem(asked, world.device());

@@ -46,6 +46,7 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, AllReduc
 
 void gemm_ar(World& world, std::span<const GemmArgs> args, const GemmArOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   AllReducePath path = options.path;
   const gemm_ar_op::Problem problem = state.checked([&] {
     const gemm_ar_op::Problem asked = gemm::problem_of(state.shape(), state.members(), args);

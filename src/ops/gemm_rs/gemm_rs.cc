@@ -33,6 +33,7 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 
 void gemm_rs(World& world, std::span<const GemmArgs> args, const GemmRsOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   const gemm_rs_op::Problem problem = state.checked([&] {
     const gemm_rs_op::Problem asked = gemm::problem_of(state.shape(), state.members(), args);
     gemm_rs_op::check_problem(asked, world.device());

@@ -102,6 +102,7 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 void moe_dispatch_gemm(World& world, const MoeShape& shape, std::span<const MoeDispatchGemmArgs> args,
                        const MoeDispatchGemmOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   const moe::Problem problem = state.checked([&] {
     const moe::Problem asked = moe::problem_of(state.shape(), state.members(), shape, args);
     moe::check_problem(asked, world.device());

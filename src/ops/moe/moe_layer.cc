@@ -68,6 +68,7 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 void moe_layer(World& world, const MoeLayerShape& shape, std::span<const MoeLayerArgs> args,
                const MoeLayerOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   const moe::LayerProblem problem = state.checked([&] {
     const DeviceKind device = world.device();
     const auto check = [&](const moe::LayerProblem& asked, const MoeLayerArgs& own, int rank) {

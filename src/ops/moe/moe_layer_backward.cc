@@ -76,6 +76,7 @@ void launch_rank(runtime::WorldState& world, const runtime::Plan& plan, int rank
 void moe_layer_backward(World& world, const MoeLayerShape& shape, std::span<const MoeLayerBackwardArgs> args,
                         const MoeLayerOptions& options) {
   runtime::WorldState& state = world.state();
+  const auto call = state.begin_call();
   const moe::LayerProblem problem = state.checked([&] {
     const DeviceKind device = world.device();
     const auto check = [&](const moe::LayerProblem& asked, const MoeLayerBackwardArgs& own, int rank) {
