@@ -55,6 +55,7 @@ try_once() {
   fi
 }
 has_tool() { command -v "$1" >/dev/null; }
+has_gpu() { [[ -e /dev/nvidiactl || -e /dev/dxg ]]; }
 
 install_missing() {
   local missing
@@ -229,7 +230,12 @@ case "${1:-}" in
   build) install_missing; build build all ;;
   *)
     install_missing
-    build build mkernel_program
-    exec build/mkernel "$@"
+    if has_gpu; then
+      build build mkernel_program
+      exec build/mkernel "$@"
+    fi
+    say "no GPU here, so the GPU part is left out (./mk build builds all)"
+    build build/host mkernel_program -DMKERNEL_CUDA=OFF
+    exec build/host/mkernel "$@"
     ;;
 esac

@@ -7,8 +7,8 @@
 // are asynchronous on both; synchronize() waits for them.
 //
 // Several threads may call a World.  Calls of a process follow each other, and so do their launches, in the order in
-// which they come.  Ranks that are processes must all make the same calls in the same order: where several threads call,
-// the program sees to that.  failed(), check() and abort() wait for no other call.
+// which they come.  Ranks that are processes must all make the same calls in the same order: where several threads
+// call, the program sees to that.  failed(), check() and abort() wait for no other call.
 #pragma once
 
 #include <cstdint>
