@@ -273,13 +273,9 @@ TEST(AttentionBackwardWorkspace, IsPartsOfARanksRowsTurnsAndSignals) {
         const BackwardLayout layout = attention::make_backward_layout(
             {shape, of, {}, order, {}}, {},
             attention::choose_backward_roles(shape, {}, seats_of(world.state().device())));
-<<<<<<< HEAD
-        const int64_t notes = of.batch * rows * of.heads * 2 + layout.most_tiles() * layout.turn_words();
-        const int64_t queries = (of.batch * rows * of.heads * of.dim + notes) * 4;  // sums; lse and delta, turns
-=======
+        const int64_t queries = of.batch * rows * of.heads * (of.dim + 2) * 4;  // sums, lse and delta
         const int64_t pieces = order == SequenceOrder::kZigzag ? 2 : 1;
         const int64_t turns = layout.most_tiles() * (pieces * shape.size() + 1) * 4;
->>>>>>> 98b2b62 (sim: a payment keeps the clock of all before it, so a wait acquires one)
         EXPECT_EQ(ring_attention_backward_workspace_bytes(world, of, {.order = order}),
                   parts_of_keys * elements * 2 + parts_of_gradients * elements * 4 + queries + turns +
                       8 * layout.num_signals())

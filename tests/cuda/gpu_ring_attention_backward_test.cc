@@ -8,6 +8,7 @@
 
 #include "ops/attention/ring_attention_backward_targets.h"
 #include "tests/attention/attention_backward_data.h"
+#include "tests/attention/attention_errors.h"
 #include "tests/cuda/gpu_launch.h"
 #include "tests/cuda/gpu_tensors.h"
 #include "tests/support/each_rank.h"
@@ -90,6 +91,17 @@ class GpuGradients {
       return data_.is_right(rank, {values_in(seen.dq, data_.q(rank)), values_in(seen.dk, data_.k(rank)),
                                    values_in(seen.dv, data_.v(rank)), seen.dsink});
     });
+  }
+  // Of both passes, if o is of the forward pass.
+  testing::AssertionResult errors_are_small() const {
+    std::vector<AttentionResults> ranks;
+    for (int rank = 0; rank < static_cast<int>(args_.size()); ++rank) {
+      const StridedGradients seen = gradients(rank);
+      const StridedHeads o = tensors_.now(args_[rank].o, placed(at_, rank, 3, data_.o(rank)));
+      ranks.push_back({values_in(o, data_.q(rank)), values_in(seen.dq, data_.q(rank)),
+                       values_in(seen.dk, data_.k(rank)), values_in(seen.dv, data_.k(rank))});
+    }
+    return errors_are_at_most_twice_those_of_steps(at_, data_, ranks);
   }
   bool has_the_bits_of(const GpuGradients& other) const {
     for (int rank = 0; rank < static_cast<int>(args_.size()); ++rank) {
@@ -222,6 +234,23 @@ TEST(GpuAttentionBackwardShapes, AreRight) {
         AttentionCase at = gpu_case(shape, SequenceOrder::kContiguous, one);
         at.form.mask.kind = mask;
         EXPECT_TRUE(differentiates_on_gpu(world, at, 2, seed_of(one.rows, one.dim)));
+      }
+    }
+  }
+}
+
+TEST(GpuAttentionErrors, AreAtMostTwiceThoseOfSteps) {
+  MK_NEEDS_GPU();
+  for (const WorldShape& shape : {WorldShape{1, 1}, WorldShape{2, 2}}) {
+    World world = gpu_world(shape);
+    for (const int dim : {64, 128, 256}) {
+      for (const DType dtype : {DType::kBf16, DType::kFp16}) {
+        AttentionCase at = gpu_case(shape, SequenceOrder::kZigzag, {1, 320 / shape.size(), 2, 1, dim, dtype});
+        at.form.mask.kind = dim == 128 ? MaskKind::kFull : MaskKind::kCausal;
+        GpuGradients launch(world, at, 3, 0, Outputs::kOfTheForwardPass);
+        launch.enqueue(world);
+        world.synchronize();
+        EXPECT_TRUE(launch.errors_are_small()) << dim << " " << mk::name_of(dtype);
       }
     }
   }
