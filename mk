@@ -75,10 +75,11 @@ install_missing() {
   try_once libibverbs-dev has_header infiniband/verbs.h
 }
 
-# What some tests need, and are skipped without: mpirun, and links between network namespaces.
+# What some tests need, and are skipped without: mpirun, links between network namespaces, and pkg-config.
 install_for_tests() {
   try_once openmpi-bin has_tool mpirun
   try_once iproute2 has_tool tc
+  try_once pkg-config has_tool pkg-config
 }
 
 # Makes the virtual machine in which tests have real RDMA devices (tests/softroce).  This is tried once.  `install` also

@@ -10,6 +10,7 @@
 
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 #include "mkernel/world.h"
@@ -37,9 +38,9 @@ struct AgGemmOptions {
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.
 // Returns at once.  The first call for a shape allocates its workspace and must come before a graph
 // capture; later calls only launch.
-void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions& options = {});
+MK_API void ag_gemm(World& world, std::span<const AgGemmArgs> args, const AgGemmOptions& options = {});
 
 // Bytes of symmetric memory a rank needs for this shape: the gathered rows and the signals.
-int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype);
+MK_API int64_t ag_gemm_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype);
 
 }  // namespace mk

@@ -10,6 +10,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "mkernel/export.h"
+
 namespace mk {
 
 enum class ErrorCode {
@@ -21,7 +23,7 @@ enum class ErrorCode {
   kAborted,          // World::abort was called in this process; the message has its reason
 };
 
-class Error : public std::runtime_error {
+class MK_API Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ErrorCode code() const noexcept { return code_; }

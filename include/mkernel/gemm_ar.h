@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/gemm_args.h"
 #include "mkernel/options.h"
 #include "mkernel/world.h"
@@ -30,13 +31,13 @@ struct GemmArOptions {
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.
 // Returns at once.  The first call for a shape and path allocates its workspace and must come before a
 // graph capture; later calls only launch.
-void gemm_ar(World& world, std::span<const GemmArgs> args, const GemmArOptions& options = {});
+MK_API void gemm_ar(World& world, std::span<const GemmArgs> args, const GemmArOptions& options = {});
 
 // Bytes of symmetric memory a rank needs for this shape, in elements (W ranks, R of them a node, N' nodes):
 //   two shots  M·N for partial results, 2·(N'-1)·M/W·N for sums between nodes, M·N/R for finished rows
 //   one shot   R·M·N for partial results and, with several nodes, N'·M·N for their sums
 // and the signals.
-int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype,
-                                AllReducePath path = AllReducePath::kAuto);
+MK_API int64_t gemm_ar_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype,
+                                       AllReducePath path = AllReducePath::kAuto);
 
 }  // namespace mk

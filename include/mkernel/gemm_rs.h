@@ -8,6 +8,7 @@
 
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/gemm_args.h"
 #include "mkernel/options.h"
 #include "mkernel/world.h"
@@ -21,10 +22,10 @@ struct GemmRsOptions {
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.
 // Returns at once.  The first call for a shape allocates its workspace and must come before a graph
 // capture; later calls only launch.
-void gemm_rs(World& world, std::span<const GemmArgs> args, const GemmRsOptions& options = {});
+MK_API void gemm_rs(World& world, std::span<const GemmArgs> args, const GemmRsOptions& options = {});
 
 // Bytes of symmetric memory a rank needs for this shape: M·N elements for the partial results of its node,
 // 2·(nodes-1)·M/W·N for sums on their way between nodes, and the signals.
-int64_t gemm_rs_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype);
+MK_API int64_t gemm_rs_workspace_bytes(const World& world, int64_t m, int64_t n, int64_t k, DType dtype);
 
 }  // namespace mk

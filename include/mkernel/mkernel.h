@@ -4,6 +4,7 @@
 
 #include "mkernel/ag_gemm.h"
 #include "mkernel/error.h"
+#include "mkernel/export.h"
 #include "mkernel/gemm_ar.h"
 #include "mkernel/gemm_args.h"
 #include "mkernel/gemm_rs.h"
@@ -14,4 +15,5 @@
 #include "mkernel/ring_attention.h"
 #include "mkernel/ring_attention_backward.h"
 #include "mkernel/types.h"
+#include "mkernel/version.h"
 #include "mkernel/world.h"

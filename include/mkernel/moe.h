@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 #include "mkernel/world.h"
@@ -83,10 +84,10 @@ struct MoeDispatchGemmOptions {
 // throws an Error on every rank that names the rank, the expert and the number.  An id that names no expert counts as
 // -1, and World::synchronize throws on its own rank.  The World goes on.  If several launches since the last
 // synchronize were refused, the Error may not name all of them.
-void moe_dispatch_gemm(World& world, const MoeShape& shape, std::span<const MoeDispatchGemmArgs> args,
-                       const MoeDispatchGemmOptions& options = {});
+MK_API void moe_dispatch_gemm(World& world, const MoeShape& shape, std::span<const MoeDispatchGemmArgs> args,
+                              const MoeDispatchGemmOptions& options = {});
 
 // Bytes of symmetric memory a rank needs.
-int64_t moe_dispatch_gemm_workspace_bytes(const World& world, const MoeShape& shape, DType dtype);
+MK_API int64_t moe_dispatch_gemm_workspace_bytes(const World& world, const MoeShape& shape, DType dtype);
 
 }  // namespace mk

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/moe.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
@@ -63,10 +64,10 @@ struct MoeLayerOptions {
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at
 // once.  Refusals are those of moe_dispatch_gemm: no rank writes `out` then, and the World goes on.
-void moe_layer(World& world, const MoeLayerShape& shape, std::span<const MoeLayerArgs> args,
-               const MoeLayerOptions& options = {});
+MK_API void moe_layer(World& world, const MoeLayerShape& shape, std::span<const MoeLayerArgs> args,
+                      const MoeLayerOptions& options = {});
 
 // Bytes of symmetric memory a rank needs.
-int64_t moe_layer_workspace_bytes(const World& world, const MoeLayerShape& shape, DType dtype);
+MK_API int64_t moe_layer_workspace_bytes(const World& world, const MoeLayerShape& shape, DType dtype);
 
 }  // namespace mk

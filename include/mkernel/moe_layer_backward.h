@@ -24,6 +24,7 @@
 #include <cstdint>
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/moe_layer.h"
 
 namespace mk {
@@ -45,10 +46,10 @@ struct MoeLayerBackwardArgs {
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at
 // once.  Refusals are those of moe_layer.
-void moe_layer_backward(World& world, const MoeLayerShape& shape, std::span<const MoeLayerBackwardArgs> args,
-                        const MoeLayerOptions& options = {});
+MK_API void moe_layer_backward(World& world, const MoeLayerShape& shape, std::span<const MoeLayerBackwardArgs> args,
+                               const MoeLayerOptions& options = {});
 
 // Bytes of symmetric memory a rank needs.
-int64_t moe_layer_backward_workspace_bytes(const World& world, const MoeLayerShape& shape, DType dtype);
+MK_API int64_t moe_layer_backward_workspace_bytes(const World& world, const MoeLayerShape& shape, DType dtype);
 
 }  // namespace mk

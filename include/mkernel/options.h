@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "mkernel/export.h"
+
 namespace mk {
 
 // How many workers of a rank play each role of an operator, by the role's name: {{"compute", 120}, {"intra", 8}}.
@@ -71,8 +73,8 @@ struct Options {
   // `base` with what the environment says on top: MKERNEL_TIMEOUT (milliseconds), MKERNEL_RING_CAPACITY,
   // MKERNEL_NICS, MKERNEL_QUEUE_DEPTH, MKERNEL_NET, MKERNEL_GPU_DIRECT and MKERNEL_PIN_PROXIES (0 or 1).  A value that
   // is not the number it should be is an Error that names the variable.
-  static Options from_env(Options base);
-  static Options from_env();
+  MK_API static Options from_env(Options base);
+  MK_API static Options from_env();
 };
 
 }  // namespace mk

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
 #include "mkernel/world.h"
@@ -93,7 +94,8 @@ struct RingAttentionOptions {
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at
 // once.  The first call for a shape allocates its workspace; later calls only launch.  Each packing is a shape.  Two
 // runs give the same bits.
-void ring_attention(World& world, std::span<const RingAttentionArgs> args, const RingAttentionOptions& options = {});
+MK_API void ring_attention(World& world, std::span<const RingAttentionArgs> args,
+                           const RingAttentionOptions& options = {});
 
 // What a workspace depends on.
 struct RingAttentionShape {
@@ -107,7 +109,7 @@ struct RingAttentionShape {
 
 // Bytes of symmetric memory a rank needs: a few parts of keys and values, and its queries' results in fp32.  They grow
 // with the rows of a rank, not with the number of ranks; only signals do.
-int64_t ring_attention_workspace_bytes(const World& world, const RingAttentionShape& shape,
-                                       const RingAttentionOptions& options = {});
+MK_API int64_t ring_attention_workspace_bytes(const World& world, const RingAttentionShape& shape,
+                                              const RingAttentionOptions& options = {});
 
 }  // namespace mk

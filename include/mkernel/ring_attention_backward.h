@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <span>
 
+#include "mkernel/export.h"
 #include "mkernel/ring_attention.h"
 
 namespace mk {
@@ -42,11 +43,11 @@ struct RingAttentionBackwardArgs {
 
 // Launches on every rank of the World that lives in this process; args[i] belongs to the i-th of them.  Returns at
 // once.
-void ring_attention_backward(World& world, std::span<const RingAttentionBackwardArgs> args,
-                             const RingAttentionOptions& options = {});
+MK_API void ring_attention_backward(World& world, std::span<const RingAttentionBackwardArgs> args,
+                                    const RingAttentionOptions& options = {});
 
 // Bytes of symmetric memory a rank needs: they grow with the rows of a rank, not with the number of ranks.
-int64_t ring_attention_backward_workspace_bytes(const World& world, const RingAttentionShape& shape,
-                                                const RingAttentionOptions& options = {});
+MK_API int64_t ring_attention_backward_workspace_bytes(const World& world, const RingAttentionShape& shape,
+                                                       const RingAttentionOptions& options = {});
 
 }  // namespace mk

@@ -16,6 +16,7 @@
 #include <string>
 
 #include "mkernel/error.h"
+#include "mkernel/export.h"
 #include "mkernel/network_stats.h"
 #include "mkernel/options.h"
 #include "mkernel/types.h"
@@ -26,7 +27,7 @@ namespace runtime {
 class WorldState;
 }
 
-class World {
+class MK_API World {
  public:
   // Throws Error(kInvalidArgument) if the device cannot hold that many ranks, Error(kUnavailable) if
   // there is no such device in this build or machine.

@@ -23,7 +23,7 @@ BELOW = {
 TOP = {"tools", "bench", "tests", "python"}
 
 # Public headers without a World in them are for every layer, the others for those who make Worlds.
-LEAF_HEADERS = {"mkernel/error.h", "mkernel/types.h", "mkernel/options.h"}
+LEAF_HEADERS = {f"mkernel/{name}.h" for name in ("error", "export", "options", "types", "version")}
 WORLD_LAYERS = {"runtime", "ops"} | TOP
 
 # What the protocol's vocabulary must not know: threads, clocks, the OS.
