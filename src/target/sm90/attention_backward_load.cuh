@@ -125,14 +125,24 @@ class AttentionBackwardLoadJob {
                          kNoteBytes, full);
     }
     __syncwarp();
-    wait_phase(&shared_.g_empty[g_stage_.slot], g_stage_.phase ^ 1);
+    const auto stage = gradient_stage();
+    wait_phase(&shared_.g_empty[stage.slot], stage.phase ^ 1);
     if (is_one_lane()) {
-      load_boxes<Config::kQueries>(shared_.g[g_stage_.slot], &shared_.g_full[g_stage_.slot], rows.g, row, head,
-                                   segment.batch, 0);
+      load_boxes<Config::kQueries>(shared_.g[stage.slot], &shared_.g_full[stage.slot], rows.g, row, head, segment.batch,
+                                   0);
     }
     __syncwarp();
     ++stage_;
-    ++g_stage_;
+  }
+
+  // Registers are full, so it follows from the stage of the queries: the same, or the only one in its turn.
+  __device__ auto gradient_stage() const {
+    if constexpr (Config::kGradientStages == Config::kStages) {
+      return stage_;
+    } else {
+      static_assert(Config::kGradientStages == 1 && Config::kStages == 2);
+      return Cursor<1>{0, static_cast<uint32_t>(stage_.slot)};
+    }
   }
 
   // One lane; `more` bytes come with them.
@@ -153,7 +163,6 @@ class AttentionBackwardLoadJob {
   Cursor<AttentionBackwardShared<Config, Element>::kVisits> visit_;
   Cursor<AttentionBackwardShared<Config, Element>::kNotes> note_;
   Cursor<Config::kStages> stage_;
-  Cursor<Config::kGradientStages> g_stage_;
   uint32_t tiles_ = 0;
 };
 

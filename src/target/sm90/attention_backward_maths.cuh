@@ -95,8 +95,8 @@ class AttentionBackwardMathsJob {
     return (Config::kShareKeys ? 0 : thread / 128 * 64) + Fragment::sum_row(thread % 128, 0);
   }
   __device__ static int first_query() {
-    const int thread = thread_again() - 128;
-    return (Config::kShareKeys ? thread / 128 * Config::kWeighed : 0) + Fragment::sum_col(thread % 128, 0);
+    const int thread = thread_again();
+    return (Config::kShareKeys ? (thread / 128 - 1) * Config::kWeighed : 0) + Fragment::sum_col(thread, 0);
   }
   __device__ static int first_column() { return Config::kShareKeys ? consumer() * Config::kSumCols : 0; }
 
@@ -270,7 +270,8 @@ class AttentionBackwardMathsJob {
     const int rows = Config::kPartsAreRows ? consumer() : 0;
     const int cols = Config::kPartsAreRows ? 0 : consumer() * Config::kRounds;
     const Operand a = operand(exchange, rows * Config::kKeys * 128, 16);
-    const Operand b = operand(shared().k, cols * Config::kKeys * 128, Config::kKeys * 128);
+    // Registers are full: of a single box, one that says the same as other operands.
+    const Operand b = operand(shared().k, cols * Config::kKeys * 128, Config::kRounds > 1 ? Config::kKeys * 128 : 16);
     wgmma_begin();
 #pragma unroll
     for (int step = 0; step < Config::kKeys / 16; ++step) {
