@@ -79,8 +79,8 @@ TEST_P(WorldThreads, WhoWaitsAndWhoIsRefusedDoesNotDisturbOthers) {
 // A launch that waits for a rank which never comes, with the usual deadline.
 class HangingWorld : public testing::Test {
  protected:
-  World world = World::local(1, 2, DeviceKind::kCpu);
   OpLaunch launch{Op::kAgGemm, {1, 2}, {{8, 3, 5}}};
+  World world = World::local(1, 2, DeviceKind::kCpu);  // goes first: its workers write to the launch
 
   void launch_one_rank() { launch_rank(world.state(), plan_of(world.state(), launch), launch, 1); }
 };
@@ -113,13 +113,14 @@ TEST_F(HangingWorld, IsEndedByAnAbortFromAnotherThread) {
 }
 
 TEST(WorldCheck, ThrowsTheFirstFaultOnceAWaitHasGivenUp) {
-  World world = World::local(1, 2, DeviceKind::kCpu, {.timeout_ms = 100});
   OpLaunch launch{Op::kAgGemm, {1, 2}, {{8, 3, 5}}};
+  World world = World::local(1, 2, DeviceKind::kCpu, {.timeout_ms = 100});
   launch_rank(world.state(), plan_of(world.state(), launch), launch, 1);
   EXPECT_TRUE(eventually([&] { return world.failed(); }));
   EXPECT_TRUE(eventually([&] {
     return throws(ErrorCode::kTimeout, {"rank 1 ", "waited 100 ms"}, [&] { world.check(); });
   }));
+  EXPECT_TRUE(throws(ErrorCode::kTimeout, {"rank 1 ", "waited 100 ms"}, [&] { world.synchronize(); }));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <thread>
@@ -146,8 +147,10 @@ class CpuMachine {
   void leave_record(FaultKind kind, uint32_t signal, int64_t subject, uint64_t seen, uint64_t wanted) {
     FaultRecord& record = view_.fault_record(worker_, kind == FaultKind::kRefused ? kRefusalRecord : 0);
     if (HostAtomics::load_acquire(&record.sealed) != 0) return;
-    record = {kind, view_.rank, post_.role, post_.index, view_.plan, signal, subject, seen, wanted, epoch_, 0};
-    HostAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
+    const FaultRecord said{kind,   view_.rank, post_.role, post_.index, view_.plan,
+                           signal, subject,    seen,       wanted,      epoch_};
+    std::memcpy(static_cast<void*>(&record), &said, offsetof(FaultRecord, sealed));  // others may look at `sealed`
+    HostAtomics::store_release(&record.sealed, 1);                                   // pairs with Plan::faults
   }
 
   const RankView view_;
