@@ -10,7 +10,7 @@
 //                           g_empty, note_empty
 //   maths   two warpgroups  visit_full, k_full, v_full, q_full,     visit_done, keys_empty, q_empty, g_empty, sum_full
 //                           g_full, sum_empty
-//   add     a warp          sum_full; the turn of a block           sum_empty, note_empty; the turn
+//   add     two warps       sum_full; the turn of a block           sum_empty, note_empty; the turn
 //   tell    a warp          visit_full, visit_done                  visit_empty; that gradients of keys are there
 //
 // Blocks of queries are visited by many tiles of keys, of many thread blocks, and each adds to the same sums in memory.
