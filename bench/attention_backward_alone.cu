@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // bench/attention_backward_alone.cu — gradients of attention on one GPU as C functions, for
 // attention_backward_vs_torch.py.
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <string>
@@ -103,6 +104,10 @@ void launch(const AttentionBackwardCall& call) {
   params.kv_heads = static_cast<int>(call.kv_heads);
   params.heads_at_once =
       call.heads_at_once > 0 ? static_cast<int>(call.heads_at_once) : mk::bench::heads_at_once(queries, call.heads);
+  if (call.heads_at_once == 0 && call.is_causal != 0) {  // as the operator
+    const int least = 8 * params.kv_heads / params.heads;
+    params.heads_at_once = std::min(std::max(params.heads_at_once, least), params.batches * params.kv_heads);
+  }
   while (params.batches * params.kv_heads % params.heads_at_once != 0) --params.heads_at_once;
   params.queries = params.keys = static_cast<int>(call.rows);
   params.softmax_scale = 1.0f / std::sqrt(static_cast<float>(call.dim));

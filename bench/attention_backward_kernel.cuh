@@ -92,7 +92,7 @@ struct TurnsInOrder {
   __device__ bool wait(const sm90::BlockNote& note) const {
     return wait_until(p.turns + note.block, static_cast<uint64_t>(note.turn));
   }
-  __device__ void done(const sm90::BlockNote& note) const { sm90::SystemAtomics::add_release(p.turns + note.block, 1); }
+  __device__ void done(const sm90::BlockNote& note) const { sm90::DeviceAtomics::add_release(p.turns + note.block, 1); }
 };
 
 // Nobody waits for gradients of keys.

@@ -8,8 +8,9 @@
 //           the fault is already recorded.  `subject` is the tile or chunk in hand, for that record.
 //   wait_some   the same for a part of what a launch pays: the signal is paid by one worker, in order, and what it
 //           paid so far is enough.  Only where no put with bytes pays it, as puts land in any order.
-//   wait_turn   the same for a signal that workers pay one after the other: until all turns before this worker's were
-//           paid.  It pays the next one.
+//   wait_turn   the same for a signal that workers of this rank pay one after the other: until all turns before this
+//           worker's were paid.  It pays the next one.
+//   pass_turn   pays it, release: to workers of this rank all earlier stores of this worker are visible.
 //   wait_stamp  until a stamped signal (core/stamp.h) is at least `stamp`, for data that not every launch has.
 //   add     to a signal of a rank in this node, release: all earlier copies and stores of this worker are
 //           visible to whoever sees it.
@@ -55,6 +56,7 @@ concept Machine = requires(M m, const M c, Signal signal, Place place, Put put, 
   { m.wait_some(index, value, subject) } -> std::same_as<bool>;
   { m.wait_turn(index, value, subject) } -> std::same_as<bool>;
   { m.wait_stamp(index, value, subject) } -> std::same_as<bool>;
+  { m.pass_turn(index) } -> std::same_as<void>;
   { m.add(signal, value) } -> std::same_as<void>;
   { m.stamp(signal, value) } -> std::same_as<void>;
   { m.copy(place, place, value) } -> std::same_as<void>;

@@ -34,7 +34,7 @@ enum class Precision { kExact, kRounded };
 // A block for each row, head, batch; shared memory for a double of each key, rounded up to 16 keys.
 template <class Real, Precision kPrecision, class Element>
 __global__ void plain_attention(const PlainAttention<Element> p) {
-  Real* const scores = reinterpret_cast<Real*>(sm90::dynamic_shared());
+  Real* const scores = reinterpret_cast<Real*>(sm90::block_memory());
   const int row = blockIdx.x;
   const int head = blockIdx.y;
   const int batch = blockIdx.z;

@@ -53,6 +53,7 @@ class SpoiltMachine {
   bool wait(uint32_t signal, uint64_t wanted, int64_t subject) { return m_->wait(signal, wanted, subject); }
   bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return m_->wait_some(signal, wanted, subject); }
   bool wait_turn(uint32_t signal, uint64_t turn, int64_t subject) { return m_->wait_turn(signal, turn, subject); }
+  void pass_turn(uint32_t signal) { m_->pass_turn(signal); }
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return m_->wait_stamp(signal, stamp, subject); }
   void stamp(const Signal& signal, uint64_t stamp) { m_->stamp(signal, stamp); }
   uint32_t read(const Place& from) { return m_->read(from); }

@@ -87,11 +87,16 @@ BackwardCut backward_cut_on(DeviceKind device, const Problem& problem, const Sea
                   .part_bytes = 128 * 1024,
                   .chunks_of_piece = 8,
                   .share_rows = 128};
-  // Key heads whose queries and gradients stay in the rank's part of the L2 while the tiles of a step pass by.
+  // Key heads whose queries and gradients stay in the rank's part of the L2 while the tiles of a step pass by.  With a
+  // causal mask tiles get ever shorter, and those of one head would wait for each other's turns: so at least so many
+  // heads of queries side by side.
+  constexpr int64_t kHeadsOfShortTiles = 8;
   const int64_t group = shape.heads / shape.kv_heads;
   const int64_t head_bytes = 2 * shape.rows * shape.dim * size_of(shape.dtype) * group;
+  const int64_t fit = l2_share(seats) / head_bytes;
+  const int64_t least = problem.mask.kind == MaskKind::kCausal ? kHeadsOfShortTiles / group : 1;
   const int64_t all = shape.batch * shape.kv_heads;
-  int64_t together = std::clamp<int64_t>(l2_share(seats) / head_bytes, 1, all);
+  int64_t together = std::clamp<int64_t>(std::max(fit, least), 1, all);
   while (all % together != 0) --together;
   cut.heads_together = static_cast<int>(together);
   return cut;

@@ -2,9 +2,11 @@
 // ops/attention/ring_attention_backward_jobs.cuh — the parts of compute_gradients as jobs of a block
 // (ring_attention_backward_protocol.h, target/sm90/attention_backward_shared.cuh).
 //
-//   load     a warp        waits for keys, and for room for their gradients; walks tiles and the blocks that see them
+//   walk     a warp        finds tiles of keys, waits for them and for room for their gradients; tells of gradients,
+//   and
+//                          of keys that have been read (ring_attention_backward_walk.cuh)
+//   load     a warp        loads tiles, and the blocks that see them
 //   add      two lanes     wait for the turn of a tile to add to a block, and pass it on
-//   tell     a warp        tells of gradients of keys, and of keys that have been read
 //   rows     each warp of  notes queries, and turns, before the first tile; after the last one makes results of blocks
 //            the consumers  and sinks
 #pragma once
@@ -12,78 +14,47 @@
 #include "core/crew.h"
 #include "ops/attention/ring_attention_backward_params.cuh"
 #include "ops/attention/ring_attention_backward_protocol.h"
-#include "ops/attention/ring_attention_maps.cuh"
 #include "target/sm90/attention_backward_add.cuh"
 #include "target/sm90/attention_backward_load.cuh"
 #include "target/sm90/attention_backward_rows.cuh"
-#include "target/sm90/attention_backward_tell.cuh"
-#include "target/sm90/claiming_machine.cuh"
 #include "target/sm90/sm90_machine.cuh"
 
 namespace mk::attention {
 
 // ---- load --------------------------------------------------------------------------------------------
 
-template <class Element, class Pace>
-__device__ sm90::KeyVisit key_visit(const BackwardParams<Element, Pace>& p, const KeyTile& tile, int step) {
-  const BackwardLayout& layout = p.layout;
-  const KeyMaps& maps = step == 0 ? p.own : layout.is_rail_step(step) ? p.rail : p.local;
-  const MappedRows rows = mapped_rows(layout, step, tile.batch, tile.piece, tile.rows.first);
-  sm90::KeyVisit visit{.tile = {&maps.k, &maps.v, rows.batch, tile.kv_head, rows.row, static_cast<int>(tile.rows.count),
-                                static_cast<int>(tile.position)},
-                       .id = int64_t{step} << 32 | tile.number};
-  if (layout.collects()) {
-    const HeadRow first{tile.batch, tile.kv_head, tile.rows.first};
-    visit.dk = p.template resolve<float>(layout.gradient_at(Half::kKeys, p.view.rank, step, first));
-    visit.dv = p.template resolve<float>(layout.gradient_at(Half::kValues, p.view.rank, step, first));
-  }
-  return visit;
-}
-
 template <class Config, class Element, class Pace>
-__device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
-                                          sm90::AttentionBackwardShared<Config, Element>& shared) {
+__device__ __forceinline__ void load_keys(const BackwardParams<Element, Pace>& p,
+                                          BackwardBlockShared<Config, Element>& shared) {
   const BackwardLayout& layout = p.layout;
-  const int rank = p.view.rank;
   if (sm90::is_one_lane()) {
-    shared.failed[0] = shared.failed[1] = 0;
     for (const CUtensorMap* map : {&p.q, &p.g, &p.own.k, &p.own.v}) sm90::prefetch_tensor_map(map);
   }
   sm90::AttentionBackwardLoadJob<Config, Element> job(shared);
   job.meet();
-  sm90::ClaimingMachine machine(p.view, post, worker, /*part=*/0, &shared.failed[0]);
-  before_steps(machine, layout);
   const sm90::QueryRows<Config> rows{&p.q, &p.g,
-                                     p.template resolve<const sm90::RowNotes<Config>>(layout.notes_at(rank, 0))};
-  const int pieces = layout.pieces();
-  const int group = layout.heads / layout.kv_heads;
-  const auto visit = [&](const KeyTile& tile, int step) {
-    // In the order of for_each_block.
-    const int head = tile.kv_head * group;
-    const auto segment_of = [&](int i) {
-      const int piece = pieces - 1 - i;
-      const Range positions = layout.queries_for(rank, piece, tile);
-      return sm90::QuerySegment{tile.batch,
-                                head,
-                                static_cast<int>(layout.row_of(rank, piece, positions.first)),
-                                static_cast<int>(positions.count),
-                                static_cast<int>(positions.first),
-                                layout.first_block(rank, tile.batch, head, piece) +
-                                    (positions.count > 0 ? layout.block_of(rank, piece, positions.first) : 0)};
-    };
-    const auto turn_of = [&](int number) {
-      const int* const words = p.template resolve<const int>(layout.turns_at(rank, number));
-      return sm90::BlockTurn{__ldcg(words + step * pieces + tile.piece) + tile.index,
-                             __ldcg(words + layout.turn_words() - 1)};
-    };
-    job.load(rows, key_visit(p, tile, step), p.mask, group, layout.tiles_of_head(rank), pieces, segment_of, turn_of);
-    return true;
+                                     p.template resolve<const sm90::RowNotes<Config>>(layout.notes_at(p.view.rank, 0))};
+  const auto ahead = [&] {
+    if (sm90::is_one_lane()) sm90::ptx::mbarrier_arrive(&shared.ahead);
+    __syncwarp();
   };
-  if (before_blocks(machine, layout)) {
-    for_each_key_tile(machine, layout, post, visit, [&](int step) { job.mark(int64_t{step} << 32); });
+  sm90::TileTaker taker(shared.walked);
+  MK_LOOP
+  while (const WalkedKeys* const next = taker.look()) {
+    if (next->is_mark()) {
+      job.mark(next->visit.id);
+    } else {
+      const auto turn_of = [&](int block) {
+        const int* const words = next->turns + int64_t{block} * layout.turn_words();
+        return sm90::BlockTurn{__ldcg(words) + next->index, __ldcg(words + next->to_all)};
+      };
+      job.load(
+          rows, next->visit, p.mask, layout.heads / layout.kv_heads, layout.tiles_of_head(p.view.rank), layout.pieces(),
+          [&](int i) { return next->segments[i]; }, turn_of, ahead);
+    }
+    taker.free();
   }
   job.finish();
-  machine.close();
 }
 
 // ---- add ---------------------------------------------------------------------------------------------
@@ -109,31 +80,6 @@ __device__ __forceinline__ void add_queries(const BackwardParams<Element, Pace>&
   Turns<Element, Pace> turns{p, machine};
   float* const sums = p.template resolve<float>(p.layout.query_sums_at(p.view.rank, 0));
   sm90::AttentionAddJob<Config, Element, Turns<Element, Pace>>(shared, sums, turns, adder).run();
-}
-
-// ---- tell --------------------------------------------------------------------------------------------
-
-template <class Element, class Pace>
-struct Teller {
-  const BackwardParams<Element, Pace>& p;
-  sm90::Sm90Machine<sm90::WarpCrew, Pace>& machine;
-
-  __device__ static int step_of(int64_t id) { return static_cast<int>(id >> 32); }
-  __device__ void done(int64_t id) const {
-    const int64_t number = id & 0xffffffff;
-    after_tile(machine, p.layout, p.layout.key_tile_at(p.view.rank, step_of(id), number), step_of(id));
-  }
-  __device__ void passed(int64_t id) const { after_step(machine, p.layout, step_of(id)); }
-};
-
-template <class Config, class Element, class Pace>
-__device__ __forceinline__ void tell_of_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
-                                             sm90::AttentionBackwardShared<Config, Element>& shared) {
-  sm90::begin_jobs<Config>();
-  sm90::Sm90Machine<sm90::WarpCrew, Pace> machine(p.view, post, worker, {}, Pace(p.pace));
-  Teller<Element, Pace> teller{p, machine};
-  sm90::AttentionTellJob<Config, Element, Teller<Element, Pace>>(shared, teller).run();
-  machine.close();
 }
 
 // ---- rows --------------------------------------------------------------------------------------------
@@ -209,22 +155,32 @@ class RowsBody {
   const BackwardParams<Element, Pace>& p_;
 };
 
+// Calls part(machine, post, body) with the post of each warp of the consumers.  The block's own is found again, so that
+// the maths job in between has the registers.
+template <class Config, class Element, class Pace, class Part>
+__device__ __forceinline__ void with_rows(const BackwardParams<Element, Pace>& p,
+                                          sm90::AttentionBackwardShared<Config, Element>& shared, const Part& part) {
+  constexpr int kWarps = 4 * Config::kConsumers;
+  const Roster& roles = p.layout.roles;
+  const int compute = sm90::block_again() - sm90::communication_blocks(roles);
+  const int warp = sm90::thread_again() / 32 - 4;
+  const Post post{BackwardLayout::kCompute, compute, roles.num_compute()};
+  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, roles.compute_worker(compute), {}, sm90::NoPace(), 0,
+                                            &shared.failed[0]);
+  RowsBody<Config, Element, Pace> body(p);
+  part(machine, Post{post.role, compute * kWarps + warp, post.count * kWarps}, body);
+}
+
 template <class Config, class Element, class Pace>
-__device__ __forceinline__ void compute_with_keys(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
+__device__ __forceinline__ void compute_with_keys(const BackwardParams<Element, Pace>& p,
                                                   sm90::AttentionBackwardShared<Config, Element>& shared) {
   sm90::begin_jobs<Config>();
-  sm90::take_registers<Config::kMathsRegisters>();
-  constexpr int kWarps = 4 * Config::kConsumers;
-  const int warp = static_cast<int>(threadIdx.x) / 32 - 4;
-  const Post own{post.role, post.index * kWarps + warp, post.count * kWarps};
-  RowsBody<Config, Element, Pace> body(p);
-  {
-    sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed[0]);
-    note_blocks(machine, p.layout, own, body);
-  }
+  if (!Config::kNotesFirst) sm90::take_registers<Config::kMathsRegisters>();
+  with_rows(p, shared, [&](auto& machine, const Post& own, auto& body) { note_blocks(machine, p.layout, own, body); });
+  if (Config::kNotesFirst) sm90::take_registers<Config::kMathsRegisters>();
   sm90::AttentionBackwardMathsJob<Config, Element>(shared, p.gradients, p.score_scale).run();
-  sm90::Sm90Machine<sm90::WarpCrew> machine(p.view, post, worker, {}, sm90::NoPace(), 0, &shared.failed[0]);
-  finish_blocks(machine, p.layout, own, body);
+  with_rows(p, shared,
+            [&](auto& machine, const Post& own, auto& body) { finish_blocks(machine, p.layout, own, body); });
 }
 
 }  // namespace mk::attention

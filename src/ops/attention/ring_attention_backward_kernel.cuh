@@ -10,6 +10,7 @@
 #include "base/cuda_api.h"
 #include "ops/attention/ring_attention_backward_jobs.cuh"
 #include "ops/attention/ring_attention_backward_sm90.h"
+#include "ops/attention/ring_attention_backward_walk.cuh"
 #include "ops/attention/ring_attention_collect_body.cuh"
 #include "ops/attention/ring_attention_maps.cuh"
 #include "target/sm90/communication_block.cuh"
@@ -18,21 +19,21 @@
 namespace mk::attention {
 
 template <class Config, class Element>
-constexpr size_t kBackwardShared = sm90::kSharedFor<sm90::AttentionBackwardShared<Config, Element>, sm90::BulkBuffers>;
+constexpr size_t kBackwardShared = sm90::kSharedFor<BackwardBlockShared<Config, Element>, sm90::BulkBuffers>;
 
 template <class Config, class Element, class Pace>
 __device__ __forceinline__ void compute_block(const BackwardParams<Element, Pace>& p, const Post& post, int worker,
                                               std::byte* memory) {
-  auto& shared = *reinterpret_cast<sm90::AttentionBackwardShared<Config, Element>*>(memory);
-  if (threadIdx.x >= 128) return compute_with_keys(p, post, worker, shared);
+  auto& shared = *reinterpret_cast<BackwardBlockShared<Config, Element>*>(memory);
+  if (threadIdx.x >= 128) return compute_with_keys(p, shared);
   sm90::give_registers<Config::kJobRegisters>();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   if (warp == 0) {
-    load_keys(p, post, worker, shared);
+    load_keys(p, shared);
   } else if (warp == 1) {
     add_queries(p, post, worker, shared, 0);
   } else if (warp == 2) {
-    tell_of_keys(p, post, worker, shared);
+    walk_keys(p, post, worker, shared);
   } else {
     add_queries(p, post, worker, shared, 1);
   }

@@ -10,6 +10,7 @@
 #include "ops/attention/ring_attention_params.cuh"
 #include "target/sm90/attention_backward_maths.cuh"
 #include "target/sm90/attention_backward_shared.cuh"
+#include "target/sm90/tile_queue.cuh"
 
 namespace mk::attention {
 
@@ -42,6 +43,27 @@ struct BackwardParams {
   __device__ static Element* first_of(const HeadView& tensor, const QueryBlock& block) {
     return tensor.at<Element>(block.batch, block.rows.first, block.head);
   }
+};
+
+// What the walk job passes to the load job: a tile whose keys are here; or a mark, which has an id only.
+struct WalkedKeys {
+  static constexpr int kMostPieces = 2;
+
+  sm90::KeyVisit visit;
+  sm90::QuerySegment segments[kMostPieces];
+  const int* turns = nullptr;  // of block 0: how many turns of it come before those of the tile's piece
+  int to_all = 0;              // from there to how many there are
+  int index = 0;               // the tile's turn in its piece
+
+  __device__ bool is_mark() const { return visit.tile.k == nullptr; }
+};
+constexpr int kWalkedKeys = 2;  // the tile that is loaded, and the next
+
+// What is added lies in what alignment leaves: shared memory is full.
+template <class Config, class Element>
+struct BackwardBlockShared : sm90::AttentionBackwardShared<Config, Element> {
+  sm90::TileQueue<WalkedKeys, kWalkedKeys> walked;
+  uint64_t ahead;  // the load job asks for the next tile
 };
 
 }  // namespace mk::attention

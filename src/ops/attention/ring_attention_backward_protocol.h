@@ -96,7 +96,7 @@ MK_HD bool before_addition(M& m, const BackwardLayout& layout, int block, int tu
 MK_PROTOCOL
 template <Machine M>
 MK_HD void after_addition(M& m, const BackwardLayout& layout, int block) {
-  m.add(Signal{m.rank(), layout.turn(block)}, 1);
+  m.pass_turn(layout.turn(block));
 }
 
 // Until nobody will add to a block any more.
@@ -191,7 +191,7 @@ MK_HD bool visit_keys(M& m, const BackwardLayout& layout, const KeyTile& tile, i
 // or what it needs did not come.
 MK_PROTOCOL
 template <Machine M, class Visit, class End>
-MK_HD bool for_each_key_tile(M& m, const BackwardLayout& layout, const Post& post, Visit&& visit, End&& end) {
+MK_HD MK_INLINE bool for_each_key_tile(M& m, const BackwardLayout& layout, const Post& post, Visit&& visit, End&& end) {
   const bool may_claim = layout.num_steps() == 1;
   MK_LOOP
   for (int step = 0; step < layout.num_steps(); ++step) {

@@ -80,7 +80,7 @@ struct BackwardTiles : Layout {
   }
   // Position by position: of the tile of needed keys that has it, the number in what is needed.
   MK_HD constexpr int key_tile_of(const Range& needed, int64_t position) const {
-    if (!spans.are_packed()) return static_cast<int>((position - needed.first) / key_rows);
+    if (!spans.are_packed()) return static_cast<int>(position - needed.first) / key_rows;
     return spans.tile_of(kKeyCut, position) - spans.tile_of(kKeyCut, needed.first);
   }
   MK_HD constexpr Range key_tile_positions(const Range& needed, int index) const {
@@ -124,7 +124,7 @@ struct BackwardTiles : Layout {
   // Block of a piece that has a position, counted in the piece.
   MK_HD constexpr int block_of(int rank, int piece, int64_t position) const {
     const int64_t first = positions_of(rank, piece).first;
-    if (!spans.are_packed()) return static_cast<int>((position - first) / tile_rows);
+    if (!spans.are_packed()) return static_cast<int>(position - first) / tile_rows;
     return spans.tile_of(kQueryCut, position) - spans.tile_of(kQueryCut, first);
   }
   // Blocks of an own piece that have queries which see the tile, counted in the piece.

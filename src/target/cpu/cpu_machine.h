@@ -50,6 +50,7 @@ class CpuMachine {
 
   bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return wait(signal, wanted, subject); }
   bool wait_turn(uint32_t signal, uint64_t turn, int64_t subject) { return wait(signal, turn, subject); }
+  void pass_turn(uint32_t signal) { add({view_.rank, signal}, 1); }
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) { return wait(signal, stamp, subject); }
 
   void add(const Signal& signal, uint64_t amount) {

@@ -28,6 +28,7 @@ class SimMachine {
     return sim_.signals().wait_some(worker_, signal, wanted, subject);
   }
   bool wait_turn(uint32_t signal, uint64_t turn, int64_t subject) { return wait(signal, turn, subject); }
+  void pass_turn(uint32_t signal) { add({rank(), signal}, 1); }
   bool wait_stamp(uint32_t signal, uint64_t stamp, int64_t subject) {
     begin(subject);
     return sim_.signals().wait_stamp(worker_, signal, stamp, subject);

@@ -33,8 +33,10 @@ class AttentionAddJob {
   }
 
  private:
+  using Shared = AttentionBackwardShared<Config, Element>;
+
   __device__ bool add_next() {
-    const auto at = Cursor<AttentionBackwardShared<Config, Element>::kNotes>::at(block_);
+    const auto at = Cursor<Shared::kNotes>::at(block_);
     wait_phase(&shared_.note_full[at.slot], at.phase);
     const BlockNote note = shared_.notes[at.slot];
     if (note.block == BlockNote::kNoMore) return false;
@@ -42,14 +44,15 @@ class AttentionAddJob {
 #pragma unroll 1
     for (int round = 0; round < Config::kRounds; ++round) {
       const uint32_t phase = (block_ / kAdders * Config::kRounds + round) & 1;
+      const int buffer = (block_ * Config::kRounds + round) % Config::kSumBuffers;
 #pragma unroll 1
       for (int consumer = 0; consumer < Config::kConsumers; ++consumer) {
         wait_phase(&shared_.sum_full[adder_][consumer], phase);
-        if (!is_void_) add_part(note, consumer, round);
+        if (!is_void_) add_part(note, consumer, round, shared_.sums[buffer][consumer]);
       }
       ptx::cp_async_bulk_commit_group();
       ptx::cp_async_bulk_wait_group_read(ptx::n32_t<0>{});
-      for (uint64_t& empty : shared_.sum_empty) ptx::mbarrier_arrive(&empty);
+      for (uint64_t& empty : shared_.sum_empty[buffer]) ptx::mbarrier_arrive(&empty);
     }
     ptx::mbarrier_arrive(&shared_.note_empty[at.slot]);
     if (!is_void_) {
@@ -60,11 +63,10 @@ class AttentionAddJob {
     return true;
   }
 
-  __device__ void add_part(const BlockNote& note, int consumer, int round) {
+  __device__ void add_part(const BlockNote& note, int consumer, int round, const float* from) {
     constexpr uint32_t kBytes = sizeof(float) * Config::kPartFloats;
     const int part = consumer * Config::kRounds + round;
     float* const to = sums_ + static_cast<int64_t>(note.block) * Config::kBlockFloats + part * Config::kPartFloats;
-    const float* const from = shared_.sums[consumer];
     if (note.turn == 0) {
       ptx::cp_async_bulk(ptx::space_global, ptx::space_shared, to, from, kBytes);
     } else {
@@ -72,7 +74,7 @@ class AttentionAddJob {
     }
   }
 
-  AttentionBackwardShared<Config, Element>& shared_;
+  Shared& shared_;
   float* const sums_;
   Turns& turns_;
   const int adder_;

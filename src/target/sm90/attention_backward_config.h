@@ -47,9 +47,14 @@ struct AttentionBackwardConfig {
   static constexpr int kParts = kRounds * kConsumers;
   static_assert(kParts * kPartFloats == kBlockFloats);
 
+  static constexpr int kSumBuffers = kShareKeys ? 1 : 2;  // of a consumer, a part each
+
   static constexpr int kThreads = 128 * (1 + kConsumers);
   static constexpr int kJobRegisters = kShareKeys ? 56 : 40;
   static constexpr int kMathsRegisters = kShareKeys ? 224 : 232;
+  // Whether rows are noted before the maths job takes its registers.  ptxas 13.0 spills in one order, and in the other
+  // serializes products or spills.
+  static constexpr bool kNotesFirst = kDim == 64;
 
   static_assert(kDim == 64 || kDim == 128 || kDim == 256);
 };

@@ -17,6 +17,12 @@ struct BlockTurn {
   int turns = 0;
 };
 
+// A caller that finds its next visit while the last blocks of one are loaded has so many blocks' time.
+constexpr int kBlocksAhead = 6;
+struct NothingAhead {
+  __device__ void operator()() const {}
+};
+
 // Where queries are: maps of Q and of dO, and the notes of all blocks.
 template <class Config>
 struct QueryRows {
@@ -38,16 +44,18 @@ class AttentionBackwardLoadJob {
 
   // A visit of the tile by segments 0 … num_segments - 1, which segment_of(i) returns: those of the first of `heads`
   // heads, each of which has as many blocks as `blocks_of_head`.  turn_of(block), for blocks of the first head, is the
-  // tile's turn to add to a block; lanes call it for a block each.
-  template <class SegmentOf, class TurnOf>
+  // tile's turn to add to a block; lanes call it for a block each.  ahead() is called when few blocks are left.
+  template <class SegmentOf, class TurnOf, class Ahead = NothingAhead>
   __device__ void load(const QueryRows<Config>& rows, const KeyVisit& visit, const AttentionMask& mask, int heads,
-                       int blocks_of_head, int num_segments, const SegmentOf& segment_of, const TurnOf& turn_of) {
+                       int blocks_of_head, int num_segments, const SegmentOf& segment_of, const TurnOf& turn_of,
+                       const Ahead& ahead = {}) {
     int blocks = 0;
 #pragma unroll 1
     for (int i = 0; i < num_segments; ++i) {
       blocks += heads * seeing_blocks<Config::kQueries>(mask, visit.tile, segment_of(i)).count();
     }
     give({visit, blocks});
+    if (blocks <= kBlocksAhead) ahead();
     if (blocks == 0) return;
     load_tile(visit.tile);
 #pragma unroll 1
@@ -65,6 +73,7 @@ class AttentionBackwardLoadJob {
 #pragma unroll 1
         for (int head = 0; head < heads; ++head) {
           const int number = segment.first_block + head * blocks_of_head + block;
+          if (--blocks == kBlocksAhead) ahead();
           note({seen, number, turn.turn, turn.turns});
           load_block(rows, segment, segment.head + head, number, block);
         }

@@ -282,10 +282,11 @@ class AttentionBackwardMathsJob {
   }
 
   __device__ void hand_on(const Parts& dq) {
-    float4* const to = reinterpret_cast<float4*>(shared().sums[consumer()]) + thread_again() % 128;
 #pragma unroll
     for (int round = 0; round < Config::kRounds; ++round) {
-      wait_phase(&shared().sum_empty[consumer()], ((blocks() * Config::kRounds + round) & 1) ^ 1);
+      const auto at = Cursor<Config::kSumBuffers>::at(blocks() * Config::kRounds + round);
+      float4* const to = reinterpret_cast<float4*>(shared().sums[at.slot][consumer()]) + thread_again() % 128;
+      wait_phase(&shared().sum_empty[at.slot][consumer()], at.phase ^ 1);
 #pragma unroll
       for (int i = 0; i < kOfPart / 4; ++i) {
         const float* const part = dq + round * kOfPart + 4 * i;

@@ -10,7 +10,7 @@
 //                           g_empty, note_empty
 //   maths   two warpgroups  visit_full, k_full, v_full, q_full,     visit_done, keys_empty, q_empty, g_empty, sum_full
 //                           g_full, sum_empty
-//   add     two warps       sum_full; the turn of a block           sum_empty, note_empty; the turn
+//   add     two lanes       sum_full; the turn of a block           sum_empty, note_empty; the turn
 //   tell    a warp          visit_full, visit_done                  visit_empty; that gradients of keys are there
 //
 // Blocks of queries are visited by many tiles of keys, of many thread blocks, and each adds to the same sums in memory.
@@ -72,8 +72,8 @@ struct AttentionBackwardShared {
   static constexpr int kGradients = 0;
   static constexpr int kWeights = 1;
   alignas(1024) Element exchange[2][kExchanged][Config::kKeys * Config::kQueries];
-  // A part of dQ of each consumer: what threads hold, in their order.
-  alignas(1024) float sums[Config::kConsumers][Config::kPartFloats];
+  // Parts of dQ of each consumer: what threads hold, in their order.
+  alignas(1024) float sums[Config::kSumBuffers][Config::kConsumers][Config::kPartFloats];
   alignas(128) RowNotes<Config> rows[Config::kStages];
   BlockNote notes[kNotes];
   NotedKeyVisit visits[kVisits];
@@ -90,7 +90,7 @@ struct AttentionBackwardShared {
   uint64_t g_full[Config::kGradientStages];
   uint64_t g_empty[Config::kGradientStages];
   uint64_t sum_full[kAdders][Config::kConsumers];
-  uint64_t sum_empty[Config::kConsumers];
+  uint64_t sum_empty[Config::kSumBuffers][Config::kConsumers];
   // The caller's, zero at first: of each part, jobs that share records of faults (Sm90Machine).
   uint32_t failed[2];
 };
@@ -115,7 +115,9 @@ __device__ void prepare_attention_backward(AttentionBackwardShared<Config, Eleme
     for (auto& of_adder : shared.sum_full) {
       for (uint64_t& full : of_adder) ptx::mbarrier_init(&full, 4);
     }
-    for (uint64_t& empty : shared.sum_empty) ptx::mbarrier_init(&empty, 1);
+    for (auto& of_buffer : shared.sum_empty) {
+      for (uint64_t& empty : of_buffer) ptx::mbarrier_init(&empty, 1);
+    }
   });
 }
 

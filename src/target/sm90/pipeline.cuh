@@ -21,18 +21,9 @@
 
 namespace mk::sm90 {
 
-// Swizzled rows repeat after so many bytes: what TMA or wgmma swizzles begins at a multiple.
-constexpr size_t kSwizzleAtom = 1024;
-
-// Of dynamic shared memory for a block that is one of these, with room to align it.
+// Of dynamic shared memory for a block that is one of these.
 template <class... Shared>
-constexpr size_t kSharedFor = std::max({sizeof(Shared)...}) + kSwizzleAtom;
-
-// Where it begins.
-__device__ inline std::byte* block_memory() {
-  std::byte* const dynamic = dynamic_shared();
-  return dynamic + (-shared_address(dynamic) & (kSwizzleAtom - 1));
-}
+constexpr size_t kSharedFor = std::max({sizeof(Shared)...});
 
 // A position in a queue of kSlots; only ++ moves it.
 template <int kSlots>

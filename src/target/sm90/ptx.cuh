@@ -48,6 +48,11 @@ __device__ inline void barriers_before_use() { ptx::fence_mbarrier_init(ptx::sem
 
 // This thread's number, read again by each call: what is computed from it, and seldom needed, is not kept in registers
 // meanwhile.
+__device__ inline int block_again() {
+  int block;
+  asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
+  return block;
+}
 __device__ inline int thread_again() {
   int thread;
   asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
@@ -165,9 +170,12 @@ __device__ inline uint32_t word_of(float x) {
 
 // ---- shared memory -----------------------------------------------------------------------------------
 
+// Swizzled rows repeat after so many bytes: what TMA or wgmma swizzles begins at a multiple.
+constexpr size_t kSwizzleAtom = 1024;
+
 // What the launch gave the block, from its first byte on.
-__device__ inline std::byte* dynamic_shared() {
-  extern __shared__ std::byte dynamic[];
+__device__ inline std::byte* block_memory() {
+  extern __shared__ __align__(kSwizzleAtom) std::byte dynamic[];
   return dynamic;
 }
 
@@ -181,6 +189,14 @@ __device__ inline void store_matrices(uint32_t address, uint32_t m0, uint32_t m1
 // ---- flags -----------------------------------------------------------------------------------------
 
 // The GPU's words for base/atomics.h, at system scope: peers, the host and NICs look on.
+// Among threads of this GPU.
+struct DeviceAtomics {
+  __device__ static void add_release(uint64_t* word, uint64_t value) {
+    asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "l"(value)
+                 : "memory");
+  }
+};
+
 struct SystemAtomics {
   using Word = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
 

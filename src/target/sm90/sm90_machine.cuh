@@ -14,6 +14,7 @@
 #include "core/value_list.h"
 #include "core/wait_due.h"
 #include "target/sm90/bulk_copier.cuh"
+#include "target/sm90/fault_record.cuh"
 #include "target/sm90/pace.cuh"
 #include "target/sm90/ptx.cuh"
 #include "target/sm90/rank_words.h"
@@ -46,22 +47,22 @@ class Sm90Machine {
   __device__ bool wait(uint32_t signal, uint64_t wanted, int64_t subject) {
     // Tile after tile often hangs on the same signal, and a look takes microseconds beside a GEMM.
     if (signal == last_signal_ && wanted <= last_wanted_) return true;
-    const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, signal);
-    if (!wait_until(FaultKind::kSignal, word, wanted, signal, subject)) return false;
+    if (!wait_until(FaultKind::kSignal, word_of(signal), wanted, signal, subject)) return false;
     has_released_ = false;
     last_signal_ = signal;
     last_wanted_ = wanted;
     return true;
   }
 
-  // Looks whether a wait for that would return at once.  If so, it will, without another look.
-  __device__ void look(uint32_t signal, uint64_t wanted) {
-    const uint64_t* const word = view_.windows.resolve(view_.world, view_.rank, signal);
-    if (!crew_.leader_says(crew_.is_leader() && SystemAtomics::load_acquire(word) >= wanted)) return;
+  // Whether a wait for that would return at once.  If so, it will, without another look.
+  __device__ bool look(uint32_t signal, uint64_t wanted) {
+    if (signal == last_signal_ && wanted <= last_wanted_) return true;
+    if (!crew_.leader_says(crew_.is_leader() && SystemAtomics::load_acquire(word_of(signal)) >= wanted)) return false;
     rows_before_async_reads();
     has_released_ = false;
     last_signal_ = signal;
     last_wanted_ = wanted;
+    return true;
   }
 
   __device__ bool wait_some(uint32_t signal, uint64_t wanted, int64_t subject) { return wait(signal, wanted, subject); }
@@ -81,8 +82,7 @@ class Sm90Machine {
     }
     bool is_there = wanted == 0;
     if (!is_there) {
-      const uint64_t* word = view_.windows.resolve(view_.world, view_.rank, own.signal);
-      is_there = SystemAtomics::load_acquire(word) >= wanted;  // pairs with release()
+      is_there = SystemAtomics::load_acquire(word_of(own.signal)) >= wanted;  // pairs with release()
     }
     has_released_ = false;
     for (uint32_t missing = __ballot_sync(0xffffffffu, !is_there); missing != 0; missing &= missing - 1) {
@@ -99,6 +99,15 @@ class Sm90Machine {
     if (crew_.is_leader()) {
       release();
       SystemAtomics::tell_relaxed(view_.windows.resolve(view_.world, signal.rank, signal.index), amount);
+    }
+    crew_.sync();
+  }
+
+  // Only workers on this GPU wait for it: to them a narrower fence publishes, which takes less than half as long.
+  __device__ void pass_turn(uint32_t signal) {
+    if (crew_.is_leader()) {
+      copier_.finish();
+      DeviceAtomics::add_release(word_of(signal), 1);
     }
     crew_.sync();
   }
@@ -297,6 +306,8 @@ class Sm90Machine {
   }
 
  private:
+  __device__ uint64_t* word_of(uint32_t signal) const { return view_.windows.resolve(view_.world, view_.rank, signal); }
+
   // One fence publishes to all who are told in a row; each costs as much as the way to a peer.  Pairs with the acquire
   // in wait_until.
   __device__ void release() {
@@ -366,17 +377,7 @@ class Sm90Machine {
     FaultRecord& record = view_.fault_record(worker_, part);
     if (SystemAtomics::load_acquire(&record.sealed) != 0) return;
     if (failed_ != nullptr && atomicExch(failed_, 1u) != 0) return;
-    record.kind = kind;
-    record.rank = view_.rank;
-    record.role = post_.role;
-    record.worker = post_.index;
-    record.plan = view_.plan;
-    record.signal = signal;
-    record.tile = subject;
-    record.seen = seen;
-    record.wanted = wanted;
-    record.epoch = epoch();
-    SystemAtomics::store_release(&record.sealed, 1);  // pairs with Plan::faults
+    fill_record(record, view_, post_, {kind, signal, subject, seen, wanted, epoch()});
   }
 
   const RankView& view_;

@@ -42,6 +42,9 @@ class TileGiver {
 
   // The same in two steps, for who has no registers to make a tile in: the place of the next one, when it is free, as
   // often as asked for; and that it is made.
+  __device__ bool has_place() const {  // or will have within a microsecond or so
+    return ptx::mbarrier_try_wait_parity(&queue_.empty[cursor_.slot], cursor_.phase ^ 1);
+  }
   __device__ Tile& place() {
     wait_phase(&queue_.empty[cursor_.slot], cursor_.phase ^ 1);
     return queue_.entries[cursor_.slot].tile;

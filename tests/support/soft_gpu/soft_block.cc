@@ -206,7 +206,10 @@ void Block::report_deadlock() const {
   unsigned told = 0;
   for (const Thread& thread : threads_) {
     if (thread.has_ended || thread.waits_for == nullptr || (thread.number % 32 != 0 && told > 24)) continue;
-    if (++told <= 48) waits += fmt::format("\n  thread {} waits for {}", thread.number, thread.waits_for);
+    if (++told > 48) break;
+    waits += fmt::format("\n  thread {} waits for {}", thread.number, thread.waits_for);
+    const auto* const at = static_cast<const std::byte*>(thread.waits_at);
+    if (at >= dynamic_ && at < dynamic_ + kSharedBytes) waits += fmt::format(", at {:#x} of its block", at - dynamic_);
   }
   fail("deadlock: nobody in the block can go on" + waits);
 }
@@ -219,6 +222,7 @@ void Block::switch_out() {
 
 void Block::park(const void* at, const char* what) {
   running_->waits_for = what;
+  running_->waits_at = at;
   parked_[at].push_back(running_);
   polls_ = 0;
   switch_out();

@@ -67,6 +67,7 @@ struct Thread {
   boost::context::fiber fibre;
   bool has_ended = false;
   const char* waits_for = nullptr;
+  const void* waits_at = nullptr;
   BulkGroups groups;
   ThreadProducts products;
   uint64_t cluster_phases = 0;

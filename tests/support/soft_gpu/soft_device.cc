@@ -57,7 +57,7 @@ uint64_t clock_ns() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()) / settings().slowness;
 }
 
-std::byte* dynamic_shared() { return own().dynamic(); }
+std::byte* block_memory() { return own().dynamic(); }
 uint32_t shared_address(const void* pointer) { return own().address_of(pointer); }
 void* shared_pointer(uint32_t address) { return own().pointer_at(address); }
 void arrive_in_cluster(uint64_t* barrier, uint32_t block) {

@@ -33,7 +33,7 @@ void wait_for_cluster();
 void poll();
 uint64_t clock_ns();
 
-std::byte* dynamic_shared();
+std::byte* block_memory();
 uint32_t shared_address(const void* pointer);
 void* shared_pointer(uint32_t address);
 // The barrier of another block of the cluster at the same place.

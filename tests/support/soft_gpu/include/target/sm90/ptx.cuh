@@ -22,7 +22,8 @@ namespace ptx = cuda::ptx;
 
 inline uint32_t shared_address(const void* pointer) { return soft_gpu::shared_address(pointer); }
 inline void* shared_pointer(uint32_t address) { return soft_gpu::shared_pointer(address); }
-inline std::byte* dynamic_shared() { return soft_gpu::dynamic_shared(); }
+constexpr size_t kSwizzleAtom = 1024;
+inline std::byte* block_memory() { return soft_gpu::block_memory(); }
 inline uint64_t clock_ns() { return soft_gpu::clock_ns(); }
 
 // Threads of a block run one after the other, and blocks on a machine that keeps the order of stores.
@@ -31,6 +32,7 @@ inline void shared_stores_before_tma() {}
 inline void shared_stores_before_wgmma() {}
 inline void barriers_before_use() {}
 
+inline int block_again() { return static_cast<int>(blockIdx.x); }
 inline int thread_again() { return static_cast<int>(threadIdx.x); }
 inline bool is_one_lane() { return soft_gpu::elect(); }
 template <class... Values>
@@ -79,6 +81,12 @@ inline void store_matrices(uint32_t address, uint32_t m0, uint32_t m1, uint32_t 
   }
   soft_gpu::exchange(0xffffffffu, soft_gpu::Exchange::kSync, 0);
 }
+
+struct DeviceAtomics {
+  static void add_release(uint64_t* word, uint64_t value) {
+    std::atomic_ref<uint64_t>(*word).fetch_add(value, std::memory_order_release);
+  }
+};
 
 struct SystemAtomics {
   using Word = std::atomic_ref<uint64_t>;
