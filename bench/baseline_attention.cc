@@ -77,6 +77,7 @@ class AttentionBaseline : public Baseline {
   // On no stream of a run: counters are zero before it is timed.
   void begin_run() {
     check_cuda(cudaMemset(claims_.as(), 0, claims_.bytes()), "clear counters");
+    check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "wait for counters");
     used_claims_.assign(world().size(), 0);
   }
   uint64_t* new_claim(int rank) { return claims_.as<uint64_t>() + rank * kMostLaunches + used_claims_[rank]++; }

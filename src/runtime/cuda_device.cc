@@ -227,6 +227,8 @@ WindowMemory CudaDevice::open_window(const std::string& handle, size_t) {
 void CudaDevice::upload(void* to, const void* from, size_t bytes) {
   const OnDevice here(device_);
   check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyHostToDevice), "copy to the device");
+  // It may return before the last bytes are there, and streams of ranks do not wait for the legacy stream.
+  check_cuda(cudaStreamSynchronize(cudaStreamLegacy), "wait for a copy to the device");
 }
 
 void CudaDevice::download(void* to, const void* from, size_t bytes) {

@@ -162,8 +162,8 @@ TEST_P(GpuCaller, AThreadThatHasNotUsedCudaMayMakeEveryCall) {
   in_a_new_thread([&] { world->fork(nullptr); });
   in_a_new_thread([&] { world->join(nullptr); });
   in_a_new_thread([&] { EXPECT_NE(world->rank_stream(0), nullptr); });
-  in_a_new_thread([&] { EXPECT_GT(world->network_stats(0).puts, 0u); });
   in_a_new_thread([&] { world->synchronize(); });
+  in_a_new_thread([&] { EXPECT_GT(world->network_stats(0).puts, 0u); });
   gpu->fetch_into(host);
   EXPECT_TRUE(host.is_right());
   in_a_new_thread([&] { gpu.reset(); });
