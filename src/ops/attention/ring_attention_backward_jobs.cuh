@@ -2,9 +2,8 @@
 // ops/attention/ring_attention_backward_jobs.cuh — the parts of compute_gradients as jobs of a block
 // (ring_attention_backward_protocol.h, target/sm90/attention_backward_shared.cuh).
 //
-//   walk     a warp        finds tiles of keys, waits for them and for room for their gradients; tells of gradients,
-//   and
-//                          of keys that have been read (ring_attention_backward_walk.cuh)
+//   walk     a warp        finds tiles of keys, and waits for them and for room for their gradients; tells of gradients
+//                          and of keys that have been read (ring_attention_backward_walk.cuh)
 //   load     a warp        loads tiles, and the blocks that see them
 //   add      two lanes     wait for the turn of a tile to add to a block, and pass it on
 //   rows     each warp of  notes queries, and turns, before the first tile; after the last one makes results of blocks

@@ -46,8 +46,8 @@ __device__ inline void barriers_before_use() { ptx::fence_mbarrier_init(ptx::sem
 
 // ---- threads ----------------------------------------------------------------------------------------
 
-// This thread's number, read again by each call: what is computed from it, and seldom needed, is not kept in registers
-// meanwhile.
+// The block's number and this thread's, read again by each call: what is computed from them, and seldom needed, is not
+// kept in registers meanwhile.
 __device__ inline int block_again() {
   int block;
   asm volatile("mov.u32 %0, %%ctaid.x;" : "=r"(block));
@@ -188,8 +188,7 @@ __device__ inline void store_matrices(uint32_t address, uint32_t m0, uint32_t m1
 
 // ---- flags -----------------------------------------------------------------------------------------
 
-// The GPU's words for base/atomics.h, at system scope: peers, the host and NICs look on.
-// Among threads of this GPU.
+// Among threads of this GPU.  Pairs with acquires at either scope.
 struct DeviceAtomics {
   __device__ static void add_release(uint64_t* word, uint64_t value) {
     asm volatile("red.release.gpu.global.add.u64 [%0], %1;" ::"l"(__cvta_generic_to_global(word)), "l"(value)
@@ -197,6 +196,7 @@ struct DeviceAtomics {
   }
 };
 
+// The GPU's words for base/atomics.h, at system scope: peers, the host and NICs look on.
 struct SystemAtomics {
   using Word = cuda::atomic_ref<uint64_t, cuda::thread_scope_system>;
 
